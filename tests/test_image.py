@@ -93,7 +93,8 @@ def test_the_slim_image_runs_a_feed(
     image = built(DOCKERFILE, "slim", bare, tmp_path / "stages")
     assert image.user == f"{USER}:{USER}"
     version = tidelock(image, "--version")
-    assert version.out.rstrip().endswith("forms: row_image compiled, fast_path compiled)"), version
+    forms = "forms: row_image compiled, fast_path compiled, row_decoder compiled)"
+    assert version.out.rstrip().endswith(forms), version
     missing = tidelock(image, "demo")
     assert missing.code == 2 and "It is part of the source tree" in missing.err
     for absent in ("bench", "pip", "pyspark", "pyarrow", "Cython"):

@@ -140,7 +140,8 @@ def test_a_wheel_runs_compiled_without_tree_or_extras(
 
     product = installed(wheel, tmp_path)
     version = product.tidelock("--version")
-    assert version.out.rstrip().endswith("forms: row_image compiled, fast_path compiled)"), version
+    forms = "forms: row_image compiled, fast_path compiled, row_decoder compiled)"
+    assert version.out.rstrip().endswith(forms), version
     python = product.home / "bin" / "python"
     home = {"TIDELOCK_CACHE": "", "HOME": str(product.cwd)}
     assert said(product.cwd, python, "-c", CACHE, environment=home).out == f"{product.cwd}/.cache/tidelock\n"
@@ -154,7 +155,7 @@ def test_a_wheel_runs_compiled_without_tree_or_extras(
 
     rig = make_rig(mariadb, postgres, "wheel", lanes=2)
     follow(product, rig)
-    assert "forms: row_image compiled, fast_path compiled" in rig.said()
+    assert "forms: row_image compiled, fast_path compiled, row_decoder compiled" in rig.said()
     rig.options["log"] = "kafka://127.0.0.1:1"
     streamed = product.tidelock("worker", str(rig.feed))
     assert streamed.code == 1 and "`pip install 'tidelock[stream]'`" in streamed.err, streamed
@@ -175,7 +176,7 @@ def test_a_source_archive_runs_without_a_compiler_and_says_so(
 
     product = installed(wheel, tmp_path)
     version = product.tidelock("--version")
-    forms = "forms: row_image Python (not built), fast_path Python (not built)"
+    forms = "forms: row_image Python (not built), fast_path Python (not built), row_decoder Python (not built)"
     assert version.out.rstrip().endswith(f"{forms})"), version
     rig = make_rig(mariadb, mysql, "archive", lanes=2)
     follow(product, rig)

@@ -19,13 +19,21 @@ LONGEST_RESTART_SECONDS = 5.0
 class EmbeddedLog:
     """A log that is the source's own.
 
-    `order(position, further)`: makes the capture order that reads on from `position`.  `first`: a process that has been
-    started already, so that its imports overlap the takeover.
+    `order(position, further, stored)`: makes the capture order that reads on from `position`.  `first`: a process that
+    has been started already, so that its imports overlap the takeover.
     """
 
-    def __init__(self, order: Callable[[Position, Sequence[Position]], CaptureOrder], first: CaptureProcess) -> None:
+    def __init__(
+        self,
+        order: Callable[[Position, Sequence[Position], Position | None], CaptureOrder],
+        first: CaptureProcess,
+        stored: Position | None = None,
+    ) -> None:
+        """`stored`: the checkpoint that the target holds."""
         self.restarts = 0
         self._order = order
+        self._stored = stored
+        self._told: CaptureProcess | None = None  # of checkpoints, since it has its order
         self._capture: CaptureProcess | None = first
         self._reading: asyncio.Task[None] | None = None
         self._delay = 0.0
@@ -56,9 +64,12 @@ class EmbeddedLog:
                 await asyncio.sleep(self._delay)  # back off, not synchronisation
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
             self._reading = asyncio.current_task()
-            order = self._order(position, further)
+            order = self._order(position, further, self._stored)
             capture = self._capture = self._capture or CaptureProcess(order.source)
             await capture.begin(order)
+            self._told = capture
+            if self._stored is not None and self._stored != order.stored:
+                capture.tell_stored(self._stored)
         await self._read(capture, reader)
 
     async def _read(self, capture: CaptureProcess, reader: int) -> None:
@@ -75,6 +86,12 @@ class EmbeddedLog:
             self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
 
+    def stored(self, position: Position) -> None:
+        """Tells the capture process that the target holds this checkpoint for good."""
+        self._stored = position
+        if self._told is not None:
+            self._told.tell_stored(position)
+
     @property
     def unanswered(self) -> Unanswered:
         """The transaction that the source has prepared for long and not decided."""
@@ -82,6 +99,6 @@ class EmbeddedLog:
 
     async def close(self) -> None:
         """Ends the capture process."""
-        capture, self._capture = self._capture, None
+        capture, self._capture, self._told = self._capture, None, None
         if capture is not None:
             await capture.stop()

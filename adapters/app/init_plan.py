@@ -9,11 +9,12 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking, statements_for
 from tidelock.adapters.checks.feed import not_yet
-from tidelock.adapters.checks.source_view import replicated, source_inspected
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import SourceView
+from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.checks.tables import key_length
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.source_inspection import SourceView
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys

@@ -10,7 +10,7 @@ from typing import Final
 
 from tidelock.adapters.app.init_plan import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import TABLES, quote
-from tidelock.adapters.checks.source_view import source_inspected
+from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.runs import read
 from tidelock.adapters.operator.upgrade import look
@@ -22,7 +22,7 @@ _FAILED: Final = "tidelock_parked"
 
 
 async def removal_plan(feed: Feed) -> list[PlannedStatement]:
-    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs, SourceError, TargetError.
+    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs; SourceError, TargetError.
     """
     if feed.target_url.scheme == "hive":
         raise CannotRun(error("target-hive", "a feed to Hive keeps its place beside the tables", "Delete its folder"))

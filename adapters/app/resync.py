@@ -35,7 +35,6 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.checks.refusals import tables_there
 from tidelock.adapters.checks.source import sees_all
-from tidelock.adapters.checks.source_view import source_opened
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Endpoint
@@ -51,7 +50,8 @@ from tidelock.adapters.process.host import Missing
 from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
 from tidelock.adapters.wiring.inspection import opened
-from tidelock.adapters.wiring.sources import overview_of, source_of
+from tidelock.adapters.wiring.source_tables import MySqlTables, tables_at
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.copy.copy_validation import fault
@@ -60,9 +60,9 @@ from tidelock.engine.model.records import Position, TableName
 
 _WHAT_IT_IS_FOR = (
     "source-history", "source-position", "target-not-empty", "log-lost", "log-partitions", "log-cleanup",
-    "log-message-size",
+    "log-message-size", "slot-missing", "slot-lost", "slot-recreated", "publication-missing", "publication-lacks",
 )  # fmt: skip
-"""Findings of `check` that do not keep a resync from being done: topics are removed, and made anew."""
+"""Findings of `check` that do not keep a resync from being done: topics, slot and publication are made anew."""
 WORKERS_SECONDS = 9.0
 """How long a resync waits for workers to be gone: longer than a dead one's session lives."""
 LOOK_SECONDS = 0.5
@@ -113,6 +113,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         from tidelock.adapters.kafka.removal import remove
 
         await remove(feed.log_url, feed.name)
+    place = await _kept(feed, resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -129,7 +130,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
         for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
             await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s", name)
-        words = msgspec.json.encode(resync.place).decode()
+        words = msgspec.json.encode(place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
@@ -137,6 +138,17 @@ async def begin(feed: Feed, resync: Resync) -> None:
         for ordinal, wanted in enumerate(resync.tables, now):
             await run(f"{wish} VALUES (%s, 0, %s, %s, %s, 'resync')", name, ordinal, wanted.schema, wanted.table)
         await run("COMMIT")
+
+
+async def _kept(feed: Feed, place: Position) -> Position:
+    """Returns the place where the feed goes on; where the source keeps its log for the feed, from now on.  Raises
+    SourceError."""
+    if not keeps_for_us(feed.source_url):
+        return place
+    mapping = Mapping(rules_of(feed), feed.schema)
+    found = (await asyncio.to_thread(overview_of, feed)).tables
+    tables = [name for name in found if mapping.selects(name)]
+    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, place)
 
 
 async def _all_as_seen(book: Books, epochs: dict[int, int]) -> bool:
@@ -205,8 +217,9 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
         raise _refused("empty", f"no table of feed {feed.name} is at the source", "Correct `tables` in the feed")
     try:
         look_for_spark()
-        async with source_opened(feed.source_url) as source:
-            _sees_all(feed, await read_grants(source))
+        async with tables_at(feed.source_url) as source:
+            if isinstance(source, MySqlTables):  # PostgreSQL's catalogue hides nothing
+                _sees_all(feed, await read_grants(source.server))
             found = await sources(feed, source, tables)
             names = [one.table.name for one in found.values()]
             await asyncio.to_thread(source_of(feed.source_url).require_visibility, names)

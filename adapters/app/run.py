@@ -40,9 +40,9 @@ from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
-from tidelock.adapters.wiring.session import session
+from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.wiring.sources import overview_of, start_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of, start_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
@@ -184,7 +184,7 @@ async def _run(
 ) -> int:
     """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, (findings, over, there) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
+    source, (findings, over, there, begun) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
         for finding in findings:
             progress.message(str(finding))
@@ -193,10 +193,7 @@ async def _run(
     if isinstance(source, SourceError):
         raise source
     for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
-        progress.message(
-            f"no table at {feed.source_url} matches {pattern} now; if there is one, the user cannot see it: GRANT "
-            f"SELECT ON `{Pattern.of(pattern).schema}`.* TO '{feed.source_url.user}'@'…'"
-        )
+        progress.message(_unmatched(feed, pattern))
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
@@ -209,6 +206,8 @@ async def _run(
 
     life.pulse.begin()
     start = start_of(feed, source)
+    if not begun:
+        start = await kept(feed, source, start)
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -225,7 +224,11 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
-    log = EmbeddedLog(lambda at, further: order_of(feed, at, images=True, further=further), capture)
+    log = EmbeddedLog(
+        lambda at, further, stored: order_of(feed, at, images=True, further=further, stored=stored),
+        capture,
+        taken.checkpoint,
+    )
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))
@@ -277,14 +280,40 @@ async def _look(feed: Feed) -> Overview | SourceError:
         return error
 
 
+def _unmatched(feed: Feed, pattern: str) -> str:
+    told = f"no table at {feed.source_url} matches {pattern} now"
+    if feed.source_url.dialect == "postgres":
+        return told
+    schema, user = Pattern.of(pattern).schema, feed.source_url.user
+    return f"{told}; if there is one, the user cannot see it: GRANT SELECT ON `{schema}`.* TO '{user}'@'…'"
+
+
+async def kept(feed: Feed, source: Overview, start: Position) -> Position:
+    """Has the source keep its log for a feed without a checkpoint; returns the place where the feed begins.  Raises
+    SourceError."""
+    if not keeps_for_us(feed.source_url):
+        return start
+    mapping = Mapping(rules_of(feed), feed.schema)
+    tables = [name for name in source.tables if mapping.selects(name)]
+    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
+
+
 async def _ask_target(
     feed: Feed, guest: Claim | None, progress: Progress
-) -> tuple[Sequence[Finding], str | None, list[TableName]]:
-    """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables."""
+) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
+    """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables; and
+    whether it holds a checkpoint, which only some sources need to know."""
     async with session(feed.target_url) as target:
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
-        return findings, over, await tables_there(feed, target)
+        asks = keeps_for_us(feed.source_url) and not findings
+        begun = not asks or await _has_checkpoint(feed, target)
+        return findings, over, await tables_there(feed, target), begun
+
+
+async def _has_checkpoint(feed: Feed, target: TargetSession) -> bool:
+    table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
+    return bool(await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name))
 
 
 async def _resync_pending(feed: Feed) -> bool:
@@ -298,13 +327,13 @@ async def fix_start(feed: Feed) -> Position | None:
     Returns None where a position is stored already.
     """
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
-    position = await proven(feed, start_of(feed, source))
     if feed.start == "copy":
         await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
     async with session(feed.target_url) as target:
         table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
-        if await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name):
+        if await _has_checkpoint(feed, target):
             return None
+        position = await proven(feed, await kept(feed, source, start_of(feed, source)))
         words = msgspec.json.encode(position).decode()
         await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
     return position

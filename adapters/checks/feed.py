@@ -12,7 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tidelock.adapters.checks.source_view import replicated, source_inspected
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import InspectedSource
+from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.checks.tables import CheckedTable, check_pair
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.start_copy import check_empty
@@ -20,7 +22,6 @@ from tidelock.adapters.operator.upgrade import advice, older
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.ports.source_inspection import InspectedSource
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.dialects import from_postgres
 from tidelock.adapters.wiring.inspection import opened

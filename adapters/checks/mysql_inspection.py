@@ -13,6 +13,7 @@ from tidelock.adapters.checks.source import (
     check_settings,
     read_settings,
 )
+from tidelock.adapters.checks.source_inspection import Preparation, SourceView
 from tidelock.adapters.checks.source_view import source_opened
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import catalogue
@@ -21,7 +22,6 @@ from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.finding import Finding
-from tidelock.adapters.ports.source_inspection import Preparation, SourceView
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import Position, TableName

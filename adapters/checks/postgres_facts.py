@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.catalogue import Server
 from tidelock.adapters.postgres.schema import TableRow
-from tidelock.adapters.postgres.slot_name import slot_name
 from tidelock.engine.model.records import TableName
 
 OLDEST: Final = 140000
@@ -53,9 +53,11 @@ _BREAKING: Final = """
 SELECT DISTINCT n.nspname::text, c.relname::text
 FROM pg_publication_tables t JOIN pg_publication p ON p.pubname = t.pubname AND (p.pubupdate OR p.pubdelete)
 JOIN pg_namespace n ON n.nspname = t.schemaname JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-WHERE p.pubname = $1 AND c.relreplident <> 'f' AND NOT EXISTS (
-    SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
-    AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
+LEFT JOIN LATERAL (SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf AND relid <> c.oid) AS leaf ON true
+JOIN pg_class l ON l.oid = coalesce(leaf.relid, c.oid)
+WHERE p.pubname = $1 AND l.relreplident <> 'f' AND NOT EXISTS (
+    SELECT FROM pg_index i WHERE i.indrelid = l.oid AND i.indisvalid AND i.indimmediate
+    AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
 ) ORDER BY 1, 2"""
 _SEQUENCES: Final = "SELECT schemaname::text, sequencename::text FROM pg_sequences ORDER BY 1, 2"
 
@@ -150,7 +152,7 @@ async def read_facts(feed: Feed, server: Server, tables: Sequence[TableRow]) -> 
     (role,) = await server.ask(_ROLE)
     slots = [_slot(row) for row in await server.ask(_SLOT, name)]
     return SourceFacts(
-        server=ServerFacts(*numbers, tuple(folding)),
+        server=ServerFacts(*(*numbers, tuple(folding))),
         role=Role(*role),
         slot=slots[0] if slots else None,
         publication=await _publication(server, name),
@@ -161,7 +163,7 @@ async def read_facts(feed: Feed, server: Server, tables: Sequence[TableRow]) -> 
 
 def _slot(row: tuple[Any, ...]) -> SlotFacts:
     *others, confirmed, spelled = row
-    return SlotFacts(*others, int(confirmed), spelled)
+    return SlotFacts(*(*others, int(confirmed), spelled))
 
 
 async def _publication(server: Server, name: str) -> PublicationFacts | None:
@@ -171,4 +173,4 @@ async def _publication(server: Server, name: str) -> PublicationFacts | None:
     tables, cut, breaking = [
         [TableName(*row) for row in await server.ask(sql, name)] for sql in (_PUBLISHED, _CUT, _BREAKING)
     ]
-    return PublicationFacts(*found[0], frozenset(tables), frozenset(cut), tuple(breaking))
+    return PublicationFacts(*(*found[0], frozenset(tables), frozenset(cut), tuple(breaking)))

@@ -17,11 +17,11 @@ from tidelock.adapters.checks.postgres_publication import (
 from tidelock.adapters.checks.postgres_server import check_role, check_server
 from tidelock.adapters.checks.postgres_slot import check_slot, slot_preparations, slot_removals
 from tidelock.adapters.checks.postgres_tables import check_patterns, check_tables
+from tidelock.adapters.checks.source_inspection import Preparation, SourceView
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.ports.source_inspection import Preparation, SourceView
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.postgres.catalogue import AsyncServer
 from tidelock.adapters.postgres.schema import is_replicated, read_rows, read_rules, tables_of

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.postgres_facts import PublicationFacts, SourceFacts
 from tidelock.adapters.checks.postgres_tables import quoted_tables, without_identity
+from tidelock.adapters.checks.source_inspection import Preparation
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.source_inspection import Preparation
-from tidelock.adapters.postgres.slot_name import slot_name
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import TableName
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tidelock.adapters.checks.postgres_facts import SlotFacts, SourceFacts
+from tidelock.adapters.checks.source_inspection import Preparation
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.source_inspection import Preparation
 from tidelock.adapters.ports.target_inspection import CannotRun
-from tidelock.adapters.postgres.slot_name import slot_name
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
 

@@ -9,7 +9,7 @@ from tidelock.adapters.checks.postgres_facts import SourceFacts
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.postgres.schema import TableRow, is_replicated
-from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.schema.create_table import full_identity, qualified
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
@@ -109,14 +109,18 @@ def check_tables(feed: Feed, facts: SourceFacts, tables: Mapping[TableName, Sour
 
 def without_identity(table: SourceTable) -> Finding:
     """Returns the finding that the log cannot tell which row an update or delete means."""
-    place = qualified("postgres", table.name)
     key = next((u for u in table.uniques if u.name == "PRIMARY"), None)
-    why = "has no primary key" if key is None else f"has a primary key that is {key.opaque}"
+    if table.partitions:
+        why = "has partitions without a replica identity, or with different ones:"
+    elif key is None:
+        why = "has no primary key and no other replica identity:"
+    else:
+        why = f"has a primary key that is no replica identity ({key.opaque or 'REPLICA IDENTITY NOTHING'}):"
     return error(
         "table-identity",
-        f"{table.name} {why} and no other replica identity: the log has its inserts alone, and once it is published, "
+        f"{table.name} {why} the log has its inserts alone, and once it is published, "
         f"PostgreSQL refuses every UPDATE and DELETE of it. {IDENTITY_COST}",
-        f"ALTER TABLE {place} REPLICA IDENTITY FULL;",
+        full_identity(table),
     )
 
 

@@ -1,10 +1,10 @@
-"""The source as `check` sees it, whichever server it is."""
+"""A session at a MySQL or MariaDB source, and a source's tables as a feed carries them over."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
@@ -12,21 +12,9 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import connect, reader_endpoint
 from tidelock.adapters.ports.finding import error
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError
-from tidelock.adapters.ports.source_inspection import InspectedSource
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable, projected
 from tidelock.engine.model.records import TableName
-
-
-def source_inspected(feed: Feed) -> AbstractAsyncContextManager[InspectedSource]:
-    """Opens the source of a feed and looks at it.  Raises CannotRun, SourceError."""
-    if feed.source_url.dialect == "postgres":
-        from tidelock.adapters.checks import postgres_inspection
-
-        return postgres_inspection.inspected(feed)
-    from tidelock.adapters.checks import mysql_inspection
-
-    return mysql_inspection.inspected(feed)
 
 
 @asynccontextmanager

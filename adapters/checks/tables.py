@@ -15,12 +15,27 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.ports.target_inspection import Details
 from tidelock.adapters.schema.compatibility import compatible
-from tidelock.adapters.schema.create_table import acting, column_type, foreign_key, identifier, qualified
+from tidelock.adapters.schema.create_table import (
+    acting,
+    column_type,
+    foreign_key,
+    full_identity,
+    identifier,
+    qualified,
+)
 from tidelock.adapters.schema.dialects import long_keys
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind, TableName
-from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.parallel.lock_keys import serial_reason
+from tidelock.engine.model.schema import (
+    Binding,
+    Equality,
+    ForeignKey,
+    SchemaMismatch,
+    TargetColumn,
+    TargetTable,
+    UniqueKey,
+)
+from tidelock.engine.parallel.lock_keys import serial_reason, unseen_reason
 
 KEY_CHARACTERS = 191
 """Of a text that is part of a key of MySQL or MariaDB: four such columns fit in an index of 3,072 bytes."""
@@ -287,6 +302,17 @@ def _foreign_keys(pair: CheckedTable, target_of: Mapping[TableName, TableName]) 
         for key in pair.target.foreign_keys
         if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys)
     ]
+    extra += [
+        error(
+            "foreign-key-deferrable",
+            f"{pair.source.name} may break its foreign key {own.name} until a transaction ends, and rows come to "
+            f"{pair.target.name} in the order of the log: {key.name} refuses a child that comes before its parent",
+            f"ALTER TABLE {pair.place} DROP {_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.foreign_keys
+        for own in pair.source.foreign_keys
+        if own.name in pair.source.deferrable and _same_key(own, key, target_of)
+    ]
     chosen = set(target_of.values()) if pair.target.references else ()
     outside = [
         warning(
@@ -402,7 +428,7 @@ def _identity(pair: CheckedTable) -> list[Finding]:
     if source.identity != "key":
         return []
     told = {*source.identity_columns}
-    full = f"At the source ALTER TABLE {qualified('postgres', source.name)} REPLICA IDENTITY FULL;"
+    full = f"At the source {full_identity(source)}"
     untold = [c for c in target.key if c not in told]
     if untold or not target.key:
         missing = ", ".join(untold) or "all of its columns, as it has no key"
@@ -414,17 +440,17 @@ def _identity(pair: CheckedTable) -> list[Finding]:
                 full,
             )
         ]
-    others = [u.name for u in target.uniques if not told >= {*u.columns}]
-    keys = [k.name for k in (*target.foreign_keys, *target.references)]
-    if not others and not keys:
+    try:
+        binding = Binding(0, source.shape, target)
+    except SchemaMismatch:  # a column is missing, as is said elsewhere
         return []
-    why = f"the unique key {others[0]}" if others else f"the foreign key {keys[0]}"
+    if not (reason := unseen_reason(binding)):
+        return []
     return [
         note(
             "table-identity-serial",
-            f"rows of {target.name} are applied one after another: it has {why}, and the log of {source.name} tells "
-            f"only {', '.join(sorted(told))} of a row before a change (REPLICA IDENTITY FULL tells all, and makes "
-            "PostgreSQL write the whole old row to its WAL with each update and delete)",
+            f"rows of {target.name} are applied one after another: {reason}. PostgreSQL then writes the whole old row "
+            "to its WAL with each update and delete",
             full,
         )
     ]

@@ -343,6 +343,21 @@ def resync(
     return resync(feed, table or [], yes, json)
 
 
+@app.command()
+def sequences(
+    feed: FeedPath,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    json: Json = False,
+) -> int:
+    """Print (or run) what sets the target's sequences to where the source's are, for the end of a move."""
+    from tidelock.adapters.cli.sequencing import sequences
+
+    return sequences(feed, table or [], apply, json)
+
+
 def _later(group: typer.Typer, path: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         raise not_yet(path)

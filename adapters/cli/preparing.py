@@ -122,7 +122,7 @@ async def _apply_source(feed: Feed, statements: Sequence[PlannedStatement]) -> N
     """Runs statements at the source.  Raises CommandError."""
     if not statements:
         return
-    from tidelock.adapters.checks.source_view import source_inspected
+    from tidelock.adapters.checks.inspection import source_inspected
     from tidelock.adapters.ports.source_errors import SourceError
 
     async with source_inspected(feed) as source:

@@ -19,7 +19,11 @@ from pathlib import Path
 from typing import Final
 
 _ADAPTERS: Final = Path(__file__).parents[1]
-SOURCES: Final = (_ADAPTERS / "row_image/row_image.pyx", _ADAPTERS / "mysql/binlog/fast_path.pyx")
+SOURCES: Final = (
+    _ADAPTERS / "row_image/row_image.pyx",
+    _ADAPTERS / "mysql/binlog/fast_path.pyx",
+    _ADAPTERS / "postgres/logical/row_decoder.pyx",
+)
 COMPILED: Final = "compiled"
 _INCLUDED: Final = re.compile(rb'^(?:cdef extern from|#?include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
 

@@ -14,6 +14,10 @@ from tidelock.engine.model.records import TableName
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
 COALESCE_ROWS = 256
+# Of a source whose log holds our own checkpoints too, where we write into it: two idle feeds that store each other's
+# would wake each other as often.
+IDLE_CHECKPOINT_US = 60_000_000
+IDLE_CHECKPOINT_BYTES = 64 << 20
 
 
 def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | None = None) -> Options:
@@ -29,6 +33,10 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         atomic=atomic,
         weights=weights,
     )
+    if feed.source_url.dialect == "postgres":
+        options = msgspec.structs.replace(
+            options, idle_checkpoint_us=IDLE_CHECKPOINT_US, idle_checkpoint_bytes=IDLE_CHECKPOINT_BYTES
+        )
     return options if stream_idle_us is None else msgspec.structs.replace(options, stream_idle_us=stream_idle_us)
 
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import Position, TableName
 
@@ -120,7 +121,11 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(pattern=FEED_NAME, description="Its name in the bookkeeping: `a-z`, `0-9`, `_`, `-`, at most 64.")
     ] = msgspec.field(name="feed")
     source_url: Annotated[
-        Endpoint, Meta(description="`mysql://` or `mariadb://` `user:password@host:port`; secrets as below.")
+        Endpoint,
+        Meta(
+            description="`mysql://`, `mariadb://` or `postgresql://` `user:password@host:port`, with the database for "
+            "PostgreSQL; secrets as below."
+        ),
     ] = msgspec.field(name="source")
     target_url: Annotated[
         Endpoint,
@@ -167,7 +172,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`; `copy`: now, once "
-            "all tables are being copied. Later runs go on."
+            "all tables are being copied. Later runs go on. PostgreSQL keeps its log from the first run on: `now` or "
+            "`copy`."
         ),
     ] = "now"
     server_id: Annotated[
@@ -280,8 +286,16 @@ def derived_server_id(name: str) -> int:
 
 
 def completed(feed: Feed) -> Feed:
-    """Returns `feed` with the values that depend on others filled in."""
-    return msgspec.structs.replace(feed, server_id=feed.server_id or derived_server_id(feed.name))
+    """Returns `feed` with the values that depend on others filled in.
+
+    The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.
+    """
+    source = feed.source_url
+    if source.dialect == "postgres":
+        source = msgspec.structs.replace(source, options={**source.options, SLOT: slot_name(feed.name)})
+    return msgspec.structs.replace(
+        feed, source_url=source, server_id=feed.server_id or derived_server_id(feed.name)
+    )
 
 
 def yaml_keys(model: Any) -> tuple[str, ...]:

@@ -155,20 +155,29 @@ class Reading:
                 self._fail((key,), "hive:// can only be a target")
             if url.scheme == "kafka":
                 self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
-        if feed.source_url.dialect != "mysql":
-            self._fail(("source",), "postgresql:// is not supported as a source yet; mysql:// and mariadb:// are")
+        if feed.source_url.dialect == "postgres":
+            self._refuse_not_yet_of_postgres(feed)
         if feed.verify != "off":
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
         if feed.on_conflict != "dead_letter":
             self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use dead_letter")
+
+    def _refuse_not_yet_of_postgres(self, feed: Feed) -> None:
+        if feed.log_url is not None:
+            self._fail(("log",), f"a PostgreSQL source is read by one process: log: {_EMBEDDED}")
+        if feed.target_url.scheme == "hive":
+            self._fail(("target",), "hive:// is not supported with a PostgreSQL source yet")
+        if feed.start not in ("now", "copy"):
+            self._fail(("start",), "PostgreSQL keeps its log for a feed from the first run on: start is now or copy")
 
     def _check_values(self, feed: Feed) -> None:
         if not _START.fullmatch(feed.start):
             self._fail(("start",), f"{feed.start!r} is not now, earliest, copy, FILE:OFFSET (log.000001:4) or gtid:SET")
         if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
             self._fail(("http",), f"{feed.http!r} is not HOST:PORT, for example 127.0.0.1:8470")
-        if feed.target_url.dialect == "postgres" and not feed.target_url.database:
-            self._fail(("target",), "a PostgreSQL URL names its database: postgresql://user@host:5432/DATABASE")
+        for key, url in (("source", feed.source_url), ("target", feed.target_url)):
+            if url.dialect == "postgres" and not url.database:
+                self._fail((key,), "a PostgreSQL URL names its database: postgresql://user@host:5432/DATABASE")
         for key, url in (("source", feed.source_url), ("target", feed.target_url)):
             if not url.user and url.scheme != "hive":
                 self._fail((key,), "the URL names no user: scheme://USER:password@host:port")

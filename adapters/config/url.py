@@ -26,6 +26,7 @@ SASL_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 TLS_OPTIONS = ("sslmode", "sslrootcert")
 TIMEOUTS = ("connect_timeout", "read_timeout")
 OPTIONS = (*TLS_OPTIONS, *TIMEOUTS)
+SLOT = "slot"  # of a PostgreSQL source; no URL says it, but the feed's name
 KAFKA_OPTIONS = (*TLS_OPTIONS, "sasl")
 CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092, "hive": 9083}
@@ -48,7 +49,8 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*)
 class Endpoint(msgspec.Struct, frozen=True):
     """The address of a server and the account to log in with.  `repr` and `str` leave the password out.
 
-    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`.  `others`: further brokers of Kafka, `host:port` each.
+    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`; of a PostgreSQL source `SLOT` too.  `others`: further brokers
+    of Kafka, `host:port` each.
     """
 
     scheme: Scheme

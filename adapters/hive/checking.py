@@ -14,12 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from tidelock.adapters.checks.source_view import replicated, source_inspected
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import SourceView
+from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.hive.opening import ELSEWHERE, manifest_of, refusal
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.ports.source_inspection import SourceView
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing, java
 from tidelock.adapters.schema.source_table import SourceTable

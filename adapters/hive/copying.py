@@ -32,6 +32,7 @@ from tidelock.adapters.hive.spool import misfits_of
 from tidelock.adapters.hive.values import hive_columns, typed
 from tidelock.adapters.runtime.progress import Progress
 from tidelock.adapters.spark.causes import cause
+from tidelock.adapters.spark.jdbc import Form
 from tidelock.adapters.spark.session import SparkFailed
 from tidelock.adapters.wiring.sources import source_of
 
@@ -155,7 +156,7 @@ class HiveCopying:
         """Reads one piece and returns its number of rows."""
         source, predicate = pending.pieces[number]
         selected = self._selected.tables[name][source]
-        raw = self._selected.database.read(self._hive.spark, selected.query, [predicate], types=selected.types)
+        raw = self._selected.database.read(self._hive.spark, selected.query, [predicate], Form(selected.types))
         counted = Observation()
         rows = typed(raw, selected.shape, selected.asked, misfits_of(self._feed))
         rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))

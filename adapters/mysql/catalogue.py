@@ -104,9 +104,10 @@ class BlockingServer:
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Run a query in a thread and return its rows."""
-        return await asyncio.to_thread(self._ask, sql, args)
+        return await asyncio.to_thread(self.rows, sql, *args)
 
-    def _ask(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Run a query in this thread and return its rows."""
         import pymysql
 
         try:

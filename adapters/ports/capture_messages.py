@@ -28,7 +28,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     knows them.  A transaction that stays prepared for longer than `patience_seconds` is told in a frame of kind
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
     (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
-    (`engine.capture.chunk_cutter`).
+    (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
+    need keep nothing for us; None: that is not known.
     """
 
     source: Endpoint
@@ -44,6 +45,13 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     patience_seconds: float = 600.0
     further: tuple[Position, ...] = ()
     cuts: tuple[Position, ...] = ()
+    stored: Position | None = None
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """Tells a capture process that the target has stored this checkpoint, for good."""
+
+    position: Position
 
 
 class Unanswered(msgspec.Struct, frozen=True):

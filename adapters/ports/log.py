@@ -42,5 +42,8 @@ class Log(Protocol):
         """
         ...
 
+    def stored(self, position: Position) -> None:
+        """Notes that the target holds this checkpoint for good, so that nothing before it need be kept for us."""
+
     async def close(self) -> None:
         """Ends reading."""

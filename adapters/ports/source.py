@@ -79,6 +79,14 @@ class Source(Protocol):
         `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
         ...
 
+    def keep_log(self, tables: Sequence[TableName], place: Position) -> Position:
+        """Has the source keep its log for a feed that begins, or goes on behind a hole; returns where the feed begins.
+
+        `place`: where it would begin, if the source keeps its log anyway.  Only where the target holds no checkpoint,
+        or one that is given up: what was kept for it before is not kept any more.
+        """
+        ...
+
     # ------------------------------------------------------------------ whose log it is
 
     def witnessed(self, place: Position) -> Position:

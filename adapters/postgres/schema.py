@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -61,17 +61,31 @@ LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
 LEFT JOIN pg_collation l ON l.oid = a.attcollation AND l.collname <> 'default'
 ORDER BY 1, 2, a.attnum"""
 
-# PostgreSQL takes no deferrable primary key for an identity.
+# Of a partitioned table the identities of its partitions count, which hold the rows.  PostgreSQL takes no deferrable
+# primary key for an identity.
 _IDENTITIES: Final = """
-SELECT n.nspname::text, c.relname::text, ARRAY(
-    SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
-    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum WHERE k.n <= i.indnkeyatts ORDER BY k.n
+SELECT n.nspname::text, c.relname::text, ln.nspname::text, l.relname::text, l.relreplident::text, ARRAY(
+    SELECT a.attname::text FROM pg_index i
+    CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
+    JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum = k.attnum
+    WHERE i.indrelid = l.oid AND i.indisvalid AND i.indimmediate AND k.n <= i.indnkeyatts
+        AND CASE l.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END
+    ORDER BY k.n
 )
 FROM unnest($1::text[], $2::text[]) AS w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
-JOIN pg_index i ON i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
-    AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END"""
+LEFT JOIN LATERAL (SELECT relid FROM pg_partition_tree(c.oid) WHERE isleaf AND relid <> c.oid) AS p ON true
+JOIN pg_class l ON l.oid = coalesce(p.relid, c.oid)
+JOIN pg_namespace ln ON ln.oid = l.relnamespace
+ORDER BY 1, 2, 3, 4"""
+
+_DEFERRABLE: Final = """
+SELECT n.nspname::text, c.relname::text, k.conname::text
+FROM unnest($1::text[], $2::text[]) AS w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'f' AND k.condeferrable"""
 
 _RULES: Final = """
 SELECT n.nspname::text, c.relname::text, k.conname::text, k.contype::text, k.confupdtype::text, k.confdeltype::text,
@@ -143,7 +157,12 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
     children: dict[TableName, list[ForeignKey]] = defaultdict(list)
     for key in await catalogue.foreign_keys(server, names):
         children[key.child].append(key)
-    identities = {TableName(s, t): tuple(keys) for s, t, keys in await server.ask(_IDENTITIES, *named(names))}
+    identities: dict[TableName, list[_Identity]] = defaultdict(list)
+    for schema, table, *leaf, letter, key in await server.ask(_IDENTITIES, *named(names)):
+        identities[TableName(schema, table)].append(_Identity(TableName(*leaf), letter, tuple(key)))
+    deferrable: dict[TableName, list[str]] = defaultdict(list)
+    for schema, table, key in await server.ask(_DEFERRABLE, *named(names)):
+        deferrable[TableName(schema, table)].append(key)
     own = await user_types(server, types.values())
     made: dict[TableName, list[SourceColumn]] = defaultdict(list)
     used: dict[TableName, list[PostgresType]] = defaultdict(list)
@@ -151,16 +170,18 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
         made[TableName(schema, table)].append(_column(types[described[1]], *described))
         used[TableName(schema, table)].append(types[described[1]])
     return {
-        row.name: SourceTable(
-            name=row.name,
-            columns=tuple(made[row.name]),
-            uniques=tuple(uniques[row.name]),
-            foreign_keys=tuple(children[row.name]),
-            identity=_identity(row, identities),
-            identity_columns=identities.get(row.name, ()),
-            types=own.needed(used[row.name]),
+        name: SourceTable(
+            name=name,
+            columns=tuple(made[name]),
+            uniques=tuple(uniques[name]),
+            foreign_keys=tuple(children[name]),
+            identity=told_by(identities[name])[0],
+            identity_columns=told_by(identities[name])[1],
+            types=own.needed(used[name]),
+            partitions=tuple(one.table for one in identities[name] if one.table != name),
+            deferrable=tuple(deferrable[name]),
         )
-        for row in rows
+        for name in names
     }
 
 
@@ -179,10 +200,22 @@ async def read_rules(
     return rules, checks
 
 
-def _identity(row: TableRow, identities: Iterable[TableName]) -> ReplicaIdentity:
-    if row.identity == "f":
-        return "full"
-    return "key" if row.name in identities else "nothing"
+class _Identity(msgspec.Struct, frozen=True):
+    """The replica identity of a table that holds rows: relreplident, and the columns of its key."""
+
+    table: TableName
+    letter: str
+    key: tuple[str, ...]
+
+
+def told_by(identities: Sequence[_Identity]) -> tuple[ReplicaIdentity, tuple[str, ...]]:
+    """Returns what the log tells of an old row, and the columns under `key`: the least that any partition tells."""
+    keys = {one.key for one in identities if one.letter != "f"}
+    if not keys:
+        return "full", ()
+    if () in keys or len({frozenset(key) for key in keys}) > 1:
+        return "nothing", ()
+    return "key", min(keys)
 
 
 def _column(

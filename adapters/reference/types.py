@@ -44,8 +44,8 @@ _POSTGRES_TEXT = """
 ## From PostgreSQL
 
 What `tidelock init` makes of a PostgreSQL column at each target. A PostgreSQL target gets the source's own type, and
-every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions that a column needs are
-made there too; a column of a domain gets the type that the domain is made of. Another target gets a type that holds
+every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions that a column needs
+are made there too; a column of a domain gets the type that the domain is made of. Another target gets a type that holds
 every value unchanged, or text. A row with a value that the type there has not is set aside, with table, column and
 reason in `tidelock rows list`. Texts get the collation that tells all texts apart.
 
@@ -53,8 +53,8 @@ reason in `tidelock rows list`. Texts get the collation that tells all texts apa
 |---|---|---|---|---|
 """
 _POSTGRES_NOTES = """
-- A text, or an `inet`, a range or any other type that becomes `longtext`, cannot be part of a key of MySQL and MariaDB:
-  `check` asks for a length (`key-length`), and other unique keys are left out there.
+- What becomes `longtext` cannot be part of a key of MySQL and MariaDB: `check` asks for a length of a primary key
+  (`key-length`), and other unique keys are left out there.
 - Text of PostgreSQL's own types is that of `datestyle = ISO`, `intervalstyle = postgres`, `timezone = UTC`,
   `bytea_output = hex`, `lc_monetary = C`, `extra_float_digits = 3`, on both sides, whatever the server's settings are.
 - `json` keeps its text at a target of type `json` or text; `check` refuses `jsonb` and MySQL's JSON for it, which keep

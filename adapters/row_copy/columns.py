@@ -10,6 +10,8 @@ A value may be longer than the source's `max_allowed_packet`, where MariaDB's CA
 document empty, both without an error.  So long texts and bytes come by CONVERT, which has no such limit, and a document
 that is no text is an error.
 
+A PostgreSQL server spells every value as its log does (`adapters.row_copy.postgres_columns`).
+
 Values come and go by column: a list for each, which most columns pass unchanged.
 """
 
@@ -23,8 +25,10 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.adapters.mysql.spellings import SPELLINGS
+from tidelock.adapters.row_copy.postgres_columns import reading_of
 from tidelock.adapters.schema.source_table import SourceColumn
-from tidelock.engine.model.records import Kind
+from tidelock.adapters.spark.postgres_text import logged_text
+from tidelock.engine.model.records import Column, Kind
 
 Wire: TypeAlias = Literal["BIGINT", "DOUBLE", "STRING", "BINARY"]
 """A type of Spark's."""
@@ -36,17 +40,21 @@ _LARGEST = 8  # bytes of an integer
 
 class AskedColumn(msgspec.Struct, frozen=True):
     """One column as it is read.  `sql`: of a column of the source table `t`.  `reading`: the conversion that is still
-    to be done, `by` a charset, a kind, or the column's name.
+    to be done, `by` a charset, a kind, or the column's name; of a text as PostgreSQL's log has it, `column` says.
     """
 
     sql: str
     wire: Wire = "STRING"
-    reading: Literal["", "integer", "charset", "spelling", "document"] = ""
+    reading: Literal["", "integer", "charset", "spelling", "document", "logged"] = ""
     by: str = ""
+    column: Column | None = None
 
 
 def asked(source: SourceColumn) -> AskedColumn:
     """Returns how a column is read."""
+    if source.column.type:  # PostgreSQL's
+        name = f"t.{quote('postgres', source.name)}"
+        return AskedColumn(logged_text(source.column, name), reading="logged", column=source.column)
     column, name = source.column, f"t.{quote('mysql', source.name)}"
     filled = "zerofill" in source.type
     match column.kind:
@@ -98,6 +106,10 @@ def reader(of: AskedColumn) -> Callable[[Values], Values] | None:
             return _each(SPELLINGS[Kind(of.by)])
         case "document":
             return _documents(of.by)
+        case "logged":
+            assert of.column is not None
+            read = reading_of(of.column)
+            return _each(read) if read is not None else None
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[Values], Values]:

@@ -1,8 +1,11 @@
 """Reads chunks of one table by Spark: one task a chunk, which asks the source and fills the chunk's staging table.
 
-A chunk by NUMBERS, and a whole table, is one query and one task.  Chunks by BUCKET share a scan of the table: it is
-read in pieces along its key, in parallel, and each row goes to the task of its chunk.  Pieces are read at different
-moments, as chunks are; the ledger handles rows that change meanwhile.
+A chunk by NUMBERS or ORDERED, and a whole table, is one query and one task.  Chunks by BUCKET or DIGEST share a scan
+of the table: it is read in pieces, in parallel, and each row goes to the task of its chunk.  MySQL's pieces lie along
+its key and are read at different moments, as chunks are; the ledger handles rows that change meanwhile.  PostgreSQL's
+are ranges of its blocks, all read in one snapshot, which other sessions are let into: a row that moves to a block that
+was read before is in none of them else, and where the log does not tell all of a changed row nothing would make up for
+it.
 """
 
 from __future__ import annotations
@@ -11,14 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.ports.staging import Staged, Staging
 from tidelock.adapters.row_copy.columns import asked
 from tidelock.adapters.row_copy.selection import condition, listed, place
 from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.task import ANSWER, Task
-from tidelock.adapters.schema.create_table import qualified
-from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.jdbc import Database, Form
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     """One job.
 
     `chunks`: of `split`, all read at once; `places`: where each is staged.  `pieces`: predicates over the columns `p0`,
-    … of the key `cut_by`, which share out a scan; none: it is one query.
+    …, which share out a scan; none: it is one query.  `cuts`: SQL of those columns.  `snapshot`: which all read in.
     """
 
     source: CopySource
@@ -41,7 +42,8 @@ class Job(msgspec.Struct, frozen=True):
     chunks: tuple[int, ...]
     places: tuple[Staging, ...]
     pieces: tuple[str, ...] = ()
-    cut_by: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    snapshot: str = ""
 
     def run(self, spark: SparkSession, database: Database) -> list[Staged]:
         """Returns the result of each chunk, in order.  Raises what Spark raises: then nothing that is staged counts."""
@@ -58,12 +60,11 @@ class Job(msgspec.Struct, frozen=True):
         if len(self.chunks) > 1:
             parts.append(f"{place(self.split, self.source.columns.__getitem__)} AS {PART}")
             types.append(f"{PART} BIGINT")
-        cuts = [f"t.{quote('mysql', column)} AS p{n}" for n, column in enumerate(self.cut_by)]
+        cuts = [f"{sql} AS p{n}" for n, sql in enumerate(self.cuts)]
         chosen = " OR ".join(f"({condition(self.split, n, self.source.columns.__getitem__)})" for n in self.chunks)
-        table = qualified("mysql", self.source.table.name)
-        query = f"SELECT {', '.join([*parts, *cuts])} FROM {table} t WHERE {chosen}"
-        fetch = batch_rows(self.source)
-        frame = database.read(spark, query, self.pieces, types=", ".join(types), fetch=fetch)
+        query = f"SELECT {', '.join([*parts, *cuts])} FROM {self.source.place} t WHERE {chosen}"
+        form = Form(", ".join(types), batch_rows(self.source), self.snapshot)
+        frame = database.read(spark, query, self.pieces, form)
         return frame.drop(*(f"p{n}" for n in range(len(cuts))))
 
     def _parted(self, frame: DataFrame) -> DataFrame:

@@ -7,26 +7,22 @@ that the ledger counts to the list, as the target's key compares.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import pymysql
-
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.ports.staging import Columns
 from tidelock.adapters.row_copy.selection import listed, name_of
 from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.keys import SideColumn, predicates
+from tidelock.adapters.wiring.source_tables import SourceTables
 from tidelock.engine.model.chunk_ranges import ChunkSplit, chunk_of
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding, TargetTable
 
 
 def rows_of_keys(
-    connection: pymysql.Connection[Any], source: CopySource, split: ChunkSplit, table: TargetTable
+    server: SourceTables, source: CopySource, split: ChunkSplit, table: TargetTable
 ) -> Iterator[Columns]:
-    """Yields batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
+    """Yields batches of rows, by column.  Raises SchemaMismatch, SourceError."""
     columns = [source.columns[name] for name in split.columns]
     keys = [SideColumn(column.name, column.type, column.column) for column in columns]
     names = [name_of(column) for column in columns]
@@ -34,10 +30,11 @@ def rows_of_keys(
     mapped = source.reading.columns()
     key = Binding(0, source.mapping.shape, table).key_of
     seen = set[Row]()
-    server.rows(connection, "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")  # else a zero date is no literal
-    start = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
-    for predicate in predicates("mysql", keys, names, split.keys):
-        came = server.rows(connection, f"{start} WHERE {predicate}")
+    if server.dialect == "mysql":
+        server.rows("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")  # else a zero date is no literal
+    start = f"SELECT {listed(source.read)} FROM {source.place} t"
+    for predicate in predicates(server.dialect, keys, names, split.keys):
+        came = server.rows(f"{start} WHERE {predicate}")
         rows = zip(*mapped(by_column(came, len(source.read))), strict=True)
         found = {key(row): row for row in rows if chunk(row)}
         fresh = [row for name, row in found.items() if name not in seen]

@@ -20,9 +20,6 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.process.frames import receive, send
 from tidelock.adapters.row_copy.failing import alarm, look_for_spark, told
 from tidelock.adapters.row_copy.jobs import Jobs
@@ -42,6 +39,7 @@ from tidelock.adapters.row_copy.orders import (
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.splitting import splits
+from tidelock.adapters.wiring.source_tables import tables_at
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
@@ -153,12 +151,8 @@ class CopyWorker:
             self._answer(Planned(order.number, made))
 
     async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
-        place = reader_endpoint(self._feed.source_url)
-        asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
-        try:
-            return await splits(self._feed, asked, order.wanted, {table.name: table for table in order.tables})
-        finally:
-            asked.close()
+        async with tables_at(self._feed.source_url) as server:
+            return await splits(self._feed, server, order.wanted, {table.name: table for table in order.tables})
 
     # ------------------------------------------------------------------ reads
 

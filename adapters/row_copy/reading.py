@@ -9,15 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
-import pymysql
 
+from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.source import TableView
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
 from tidelock.adapters.row_copy.job import Job, batch_rows
@@ -26,10 +22,10 @@ from tidelock.adapters.row_copy.keyed import rows_of_keys
 from tidelock.adapters.row_copy.selection import listed
 from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import by_column, stage
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.cluster import is_cluster
 from tidelock.adapters.spark.jdbc import Database
-from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
+from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces, postgres_pieces
+from tidelock.adapters.wiring.source_tables import SourceTables, tables_of
 from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.schema import TargetTable
@@ -52,18 +48,11 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
     """
     log = source_of(feed.source_url)
     after = max((e.after for e in request.effects), key=lambda after: after.order)
-    place = reader_endpoint(feed.source_url)
-    connection = server.connect(place)
-    try:
-        log.wait_until_visible(after, _source(feed, request, connection).table.name)
-        source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
+    with tables_of(feed.source_url) as server:
+        log.wait_until_visible(after, _source(feed, request, server).table.name)
+        source = _source(feed, request, server)  # as it is now that its statements in the log can be seen
         shape = source.mapping.shape
-        staged = _staged(feed, group, request, source, connection, jobs, tag)
-    except pymysql.MySQLError as error:
-        raise server.explained(error, place) from error
-    finally:
-        with contextlib.suppress(pymysql.MySQLError):
-            connection.close()
+        staged = _staged(feed, group, request, source, server, jobs, tag)
     high, _ = log.end()
     return [
         ChunkStaged(effect.id, high, one.rows, one.refused, view, shape)
@@ -76,37 +65,37 @@ def _staged(
     group: int,
     request: Request,
     source: CopySource,
-    connection: pymysql.Connection[Any],
+    server: SourceTables,
     jobs: Jobs,
     tag: str,
 ) -> list[tuple[Staged, Snapshot | None]]:
-    asked = BlockingServer(connection, reader_endpoint(feed.source_url))
     split = request.effects[0].split
     places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
     if split.by is By.KEYS:
-        return [(stage(places[0], rows_of_keys(connection, source, split, request.table)), None)]
+        return [(stage(places[0], rows_of_keys(server, source, split, request.table)), None)]
     if not request.table.key:
         with source_of(feed.source_url).view(source.table.name) as view:
             if view is not None:
                 return [(stage(places[0], _rows_of_view(view, source, jobs, tag)), view.snapshot)]
-    pieces, keys = _pieces(feed, asked, source) if len(places) > 1 else ((), ())
-    job = Job(source, split, tuple(effect.chunk for effect in request.effects), places, pieces, keys)
-    with jobs.tagged(tag) as spark:
-        staged = job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
+    with _scan(feed, server, source, len(places)) as scan:
+        chunks = tuple(effect.chunk for effect in request.effects)
+        job = Job(source, split, chunks, places, scan.pieces, scan.cuts, scan.snapshot)
+        with jobs.tagged(tag) as spark:
+            staged = job.run(spark, Database(feed.source_url, asyncio.run(server.is_encrypted())))
     return [(one, None) for one in staged]
 
 
 def _rows_of_view(view: TableView, source: CopySource, jobs: Jobs, tag: str) -> Iterator[Columns]:
     mapped, width = source.reading.columns(), len(source.read)
-    sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
+    sql = f"SELECT {listed(source.read)} FROM {source.place} t"
     for batch in view.batches(sql, batch_rows(source)):
         jobs.require_running(tag)
         yield mapped(by_column(batch, width))
 
 
-def _source(feed: Feed, request: Request, connection: pymysql.Connection[Any]) -> CopySource:
-    asked, name = BlockingServer(connection, reader_endpoint(feed.source_url)), request.table.name
-    return asyncio.run(sources(feed, asked, [name]))[name]
+def _source(feed: Feed, request: Request, server: SourceTables) -> CopySource:
+    name = request.table.name
+    return asyncio.run(sources(feed, server, [name]))[name]
 
 
 def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:
@@ -115,11 +104,26 @@ def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table:
     return Staging(target, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
 
 
-def _pieces(feed: Feed, asked: BlockingServer, source: CopySource) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns how a scan is shared out, and the columns that tell it."""
-    pieces, _ = asyncio.run(mysql_pieces(asked, source.table, feed.spark.piece_rows))
-    return tuple(pieces), cut_by(source.table)
+class Scan(msgspec.Struct, frozen=True):
+    """How a scan is shared out (`adapters.row_copy.job.Job`)."""
+
+    pieces: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    snapshot: str = ""
 
 
-def _is_encrypted(connection: pymysql.Connection[Any]) -> bool:
-    return bool(server.rows(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
+@contextlib.contextmanager
+def _scan(feed: Feed, server: SourceTables, source: CopySource, chunks: int) -> Iterator[Scan]:
+    """Shares out a scan, if several chunks are read; PostgreSQL's snapshot holds as long as this is open."""
+    if chunks == 1:
+        yield Scan()
+    elif source.dialect == "mysql":
+        pieces, _ = asyncio.run(mysql_pieces(server, source.table, feed.spark.piece_rows))
+        yield Scan(tuple(pieces), tuple(f"t.{quote('mysql', column)}" for column in cut_by(source.table)))
+    else:
+        with tables_of(feed.source_url) as holder:
+            holder.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            ((snapshot,),) = holder.rows("SELECT pg_export_snapshot()")
+            count = max(1, -(-source.rows // feed.spark.piece_rows))
+            pieces = asyncio.run(postgres_pieces(server, source.table.name, count))
+            yield Scan(tuple(pieces), ("t.ctid",), str(snapshot))

@@ -1,8 +1,8 @@
 """Decides which chunks of a table are read together.
 
-A chunk by BUCKET is found by a scan of its whole table, so several share one.  Those that are asked for at once are
-collected; and while some that were read together wait for their merge, further ones wait too: each merge frees the
-place for one more, and the price of not waiting would be a scan for each.  Every attempt comes to an end at last,
+A chunk by BUCKET or DIGEST is found by a scan of its whole table, so several share one.  Those that are asked for at
+once are collected; and while some that were read together wait for their merge, further ones wait too: each merge frees
+the place for one more, and the price of not waiting would be a scan for each.  Every attempt comes to an end at last,
 merged or given up, so nothing waits for ever.  All other chunks are read alone, at once.
 
 This only keeps the account.  It knows neither time nor threads: the caller says when all that come at once have come.
@@ -23,7 +23,7 @@ class Scans:
 
     def add(self, effect: ReadChunk) -> bool:
         """Returns True where the chunk is to be read now, alone; else it will be among those of `due`."""
-        if effect.split.by is not By.BUCKET or not effect.split.bounds:
+        if effect.split.by not in (By.BUCKET, By.DIGEST) or not effect.split.bounds:
             return True
         self._waiting.setdefault(effect.split, []).append(effect)
         return False

@@ -4,7 +4,10 @@
 |------------------------------------------------------|--------------------------------------------------------------|
 | whose key at the source begins with integers         | NUMBERS: these, its bounds found by walking the key, so that |
 |                                                      | chunks are even where the key is skewed                      |
-| with another key, each column spelled exactly        | BUCKET: few, large ones, as reading any of them is a scan    |
+| of PostgreSQL, whose key begins with columns that    | ORDERED: the same                                            |
+| have one order (`adapters.row_copy.one_order`)       |                                                              |
+| with another key, each column spelled exactly        | BUCKET (of PostgreSQL DIGEST): few, large ones, as reading   |
+|                                                      | any of them is a scan                                        |
 | without a key, or that refers to itself              | nothing: it is one chunk                                     |
 
 Where many rows share the integers that a key begins with, as those of one tenant do, the walk finds few chunks for many
@@ -22,11 +25,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.catalogue import Server
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.row_copy.selection import at_or_behind, is_spelled, name_of
+from tidelock.adapters.row_copy.one_order import bytewise, has_one_order, rank_of
+from tidelock.adapters.row_copy.selection import at_or_behind, behind, is_spelled, name_of, writer
 from tidelock.adapters.row_copy.source import CopySource, NotCopied, sources
-from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.wiring.source_tables import SourceTables
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit, Rank
 from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -38,7 +41,7 @@ _RANKS: Final = 1 << 32
 
 
 async def splits(
-    feed: Feed, server: Server, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
+    feed: Feed, server: SourceTables, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
 ) -> tuple[ChunkSplit, ...]:
     """Splits the queued tables or rows, all of one mode.  Raises NotCopied, SourceError."""
     targets = list(dict.fromkeys(wish.table for wish in wanted))
@@ -64,30 +67,33 @@ def _listed(source: CopySource, table: TargetTable, wanted: Sequence[Wanted]) ->
     return ChunkSplit(table.name, By.KEYS, table.key, keys=keys)
 
 
-async def _split(source: CopySource, table: TargetTable, server: Server, rows: int, keep: bool) -> ChunkSplit:
+async def _split(source: CopySource, table: TargetTable, server: SourceTables, rows: int, keep: bool) -> ChunkSplit:
     whole = ChunkSplit(table.name, keep=keep)
     if not table.key or any(key.parent == table.name for key in table.foreign_keys):
         return whole
-    numbers = _leading_numbers(source)
-    if numbers:
-        bounds = await _walk(source, server, numbers, rows)
-        if len(numbers) == len(source.key) or _POOR * len(bounds) >= source.rows / rows:
-            return ChunkSplit(table.name, By.NUMBERS, numbers, bounds, keep)
+    leading = await _leading(source, server)
+    if leading:
+        bounds = await _walk(source, server, leading, rows)
+        if len(leading) == len(source.key) or _POOR * len(bounds) >= source.rows / rows:
+            numbers = all(source.columns[name].column.kind is Kind.INT for name in leading)
+            return ChunkSplit(table.name, By.NUMBERS if numbers else By.ORDERED, leading, bounds, keep)
     columns = _bucketed(source, table)
     count = min(-(-source.rows // (rows * BUCKET_CHUNKS)), MOST_BUCKETS) if columns else 1
     bounds = tuple((_RANKS * n // count,) for n in range(1, count))
-    return ChunkSplit(table.name, By.BUCKET, columns, bounds, keep) if bounds else whole
+    by = By.DIGEST if source.dialect == "postgres" else By.BUCKET
+    return ChunkSplit(table.name, by, columns, bounds, keep) if bounds else whole
 
 
-def _leading_numbers(source: CopySource) -> tuple[str, ...]:
-    """Returns the integers that the source's key begins with, as the target names them."""
+async def _leading(source: CopySource, server: SourceTables) -> tuple[str, ...]:
+    """Returns the columns to walk that the source's key begins with, as the target names them."""
     names = {column.name: name for name, column in source.columns.items()}
-    kinds = {column.name: column.column.kind for column in source.columns.values()}
+    texts = await bytewise(server, source.table.name) if source.dialect == "postgres" else frozenset[str]()
     found = list[str]()
     for column in source.key:
-        if kinds.get(column) is not Kind.INT:
+        name = names.get(column)
+        if name is None or not has_one_order(source.columns[name], texts):
             break
-        found.append(names[column])
+        found.append(name)
     return tuple(found)
 
 
@@ -103,22 +109,19 @@ def _bucketed(source: CopySource, table: TargetTable) -> tuple[str, ...]:
     return ()
 
 
-async def _walk(source: CopySource, server: Server, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
+async def _walk(source: CopySource, server: SourceTables, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
     """Returns where chunks of `rows` rows begin, except the first; all rows that share a rank are in one chunk."""
-    places = [name_of(source.columns[name]) for name in names]
-    columns = ", ".join(places)
-    table = qualified("mysql", source.table.name)
+    columns = [source.columns[name] for name in names]
+    places, written = [name_of(column) for column in columns], writer(columns)
+    text = "::text" if source.dialect == "postgres" else ""
+    listed, order = ", ".join(f"{place}{text}" for place in places), ", ".join(places)
     bounds, where = list[Rank](), ""
     while True:
-        found = await server.ask(f"SELECT {columns} FROM {table} t{where} ORDER BY {columns} LIMIT 1 OFFSET {rows}")
-        if found and bounds and _rank(found[0]) == bounds[-1]:
-            behind = at_or_behind(places, (*bounds[-1][:-1], bounds[-1][-1] + 1))
-            found = await server.ask(f"SELECT {columns} FROM {table} t WHERE {behind} ORDER BY {columns} LIMIT 1")
+        found = await server.ask(f"SELECT {listed} FROM {source.place} t{where} ORDER BY {order} LIMIT 1 OFFSET {rows}")
+        if found and bounds and rank_of(columns, found[0]) == bounds[-1]:
+            after = behind(places, written(bounds[-1]))
+            found = await server.ask(f"SELECT {listed} FROM {source.place} t WHERE {after} ORDER BY {order} LIMIT 1")
         if not found:
             return tuple(bounds)
-        bounds.append(_rank(found[0]))
-        where = f" WHERE {at_or_behind(places, bounds[-1])}"
-
-
-def _rank(row: tuple[object, ...]) -> Rank:
-    return tuple(int(str(value)) for value in row)
+        bounds.append(rank_of(columns, found[0]))
+        where = f" WHERE {at_or_behind(places, written(bounds[-1]))}"

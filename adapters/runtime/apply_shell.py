@@ -177,7 +177,7 @@ class Shell:
             case effects.RollbackBatch():
                 self._start(self._answer(self._sink.rollback(effect)))
             case effects.SaveCheckpoint():
-                self._start(self._answer(self._sink.save_checkpoint(effect)))
+                self._start(self._save(effect))
             case effects.ApplyDdl():
                 self._start(self._answer(self._apply_ddl(effect)))
             case (
@@ -222,6 +222,13 @@ class Shell:
     async def _answer(self, work: Coroutine[Any, Any, events.ApplyEvent]) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
             self.post(await work)
+
+    async def _save(self, effect: effects.SaveCheckpoint) -> None:
+        """Stores a checkpoint; only then the log hears of it."""
+        answer = await self._sink.save_checkpoint(effect)
+        if isinstance(answer, events.CheckpointSaved):
+            self._log.stored(effect.position)
+        self.post(answer)
 
     async def _record_halt(self, halt: effects.Halt) -> None:
         """Stores the halt, unless a newer owner has the feed: a zombie's alarm counts for nothing."""

@@ -85,6 +85,12 @@ def _nullability(column: SourceColumn, dialect: Dialect) -> str:
     return " NULL" if dialect == "mysql" and stamp else ""
 
 
+def full_identity(table: SourceTable) -> str:
+    """Returns the statements by which a PostgreSQL source logs whole old rows: each partition has its own identity."""
+    places = (*table.partitions, table.name)
+    return " ".join(f"ALTER TABLE {qualified('postgres', name)} REPLICA IDENTITY FULL;" for name in places)
+
+
 def _computed(column: SourceColumn) -> str:
     """Returns the expression of a column that the log does not have, so that the target computes it."""
     return "" if column.logged else f" GENERATED ALWAYS AS ({column.expression}) STORED"
@@ -111,10 +117,10 @@ def add_foreign_keys(
     dialect: Dialect,
 ) -> list[str]:
     """Returns statements for keys that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and
-    ON DELETE of each.
+    ON DELETE of each.  One that the source breaks for a while would refuse a child that comes before its parent.
     """
     place = qualified(dialect, target_name(source.name))
-    keys = [k for k in source.foreign_keys if k.parent in tables]
+    keys = [k for k in source.foreign_keys if k.parent in tables and k.name not in source.deferrable]
     return [
         f"ALTER TABLE {place} ADD "
         + foreign_key(dialect, k, target_name(k.parent), acting(rules.get((k.child, k.name), ("", ""))))

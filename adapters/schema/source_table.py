@@ -47,7 +47,8 @@ class SourceTable(msgspec.Struct, frozen=True):
 
     `uniques`: the primary key, where there is one, is first and named PRIMARY.  `identity`, `identity_columns`: what
     the log tells of a row before a change (`Shape.identity`), and of which columns under `key`.  `types`: types of a
-    PostgreSQL source, each behind those that it is made of.
+    PostgreSQL source, each behind those that it is made of.  `partitions`: tables that hold its rows in its place.
+    `deferrable`: names of foreign keys that may be broken until a transaction ends.
     """
 
     name: TableName
@@ -57,6 +58,8 @@ class SourceTable(msgspec.Struct, frozen=True):
     identity: ReplicaIdentity = "full"
     identity_columns: tuple[str, ...] = ()
     types: tuple[UserType, ...] = ()
+    partitions: tuple[TableName, ...] = ()
+    deferrable: tuple[str, ...] = ()
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -102,4 +105,6 @@ def projected(
         identity=table.identity,
         identity_columns=tuple(kept.get(c, c) for c in table.identity_columns),
         types=table.types,
+        partitions=table.partitions,
+        deferrable=table.deferrable,
     )

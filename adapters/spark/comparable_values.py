@@ -42,7 +42,7 @@ _KINDS = {
     Kind.INET6: "address",
 }
 _EXACT = Context(prec=100_000, Emax=999_999_999, Emin=-999_999_999)  # JSON's numbers have no limit
-_NUMBERS = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL)
+_NUMBERS = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL, Kind.BOOL)
 
 
 _quoted = functools.partial(json.dumps, ensure_ascii=False)
@@ -74,7 +74,7 @@ def form(source: SourceColumn, target: str, *, is_json: bool = False) -> Form:
         return Form.BITS
     if is_json or base in ("json", "jsonb"):
         return Form.JSON
-    if kind in _NUMBERS:
+    if kind in _NUMBERS or (kind is Kind.OTHER and Type.of(source.type).base == "numeric"):
         return Form.NUMBER
     return Form(_KINDS.get(kind, "text"))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, is_pem
+from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
 from tidelock.adapters.process.tcp_watch import KEEPALIVE_SECONDS
 from tidelock.adapters.spark.cluster import is_cluster
 
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 FETCH_ROWS: Final = 10_000
 # As the driver's own variables they hold also where Spark only asks which columns a query has.
 MYSQL_START: Final = "time_zone='+00:00',sql_mode='NO_BACKSLASH_ESCAPES',net_write_timeout=3600"
-POSTGRES_START: Final = (
-    "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false), "
-    "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false)"
+# The driver takes no other encoding of the client's than its own.
+POSTGRES_START: Final = "SELECT " + ", ".join(
+    f"set_config('{name}', '{value}', false)" for name, value in OUTPUT_SETTINGS.items() if name != "client_encoding"
 )
+# The driver is in a transaction by then, as it fetches by a cursor.
+_JOIN: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT '{}'"
 _MARIADB_KEEPALIVE: Final = {
     "tcpKeepAlive": "true",
     "tcpKeepIdle": str(KEEPALIVE_SECONDS),
@@ -47,6 +50,19 @@ def _postgres_authority(root: str) -> dict[str, str]:
     return {"sslfactory": _POSTGRES_ANCHOR, "sslfactoryarg": root} if is_pem(root) else {"sslrootcert": root}
 
 
+class Form(msgspec.Struct, frozen=True):
+    """The form in which rows come.
+
+    `types`: those of the columns, as Spark spells them, where they are not to follow from the server's; ''.  `fetch`:
+    rows that the driver asks for, and holds, at once.  `snapshot`: of PostgreSQL, in which all is read; '' each query
+    has its own.
+    """
+
+    types: str = ""
+    fetch: int = FETCH_ROWS
+    snapshot: str = ""
+
+
 class Database(msgspec.Struct, frozen=True):
     """A database as Spark reads it.  `encrypted`: what `sslmode=prefer` came to when we connected ourselves; MariaDB's
     driver has no such mode.
@@ -55,16 +71,12 @@ class Database(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     encrypted: bool = False
 
-    def read(
-        self, spark: SparkSession, query: str, predicates: Sequence[str], *, types: str = "", fetch: int = FETCH_ROWS
-    ) -> DataFrame:
-        """Returns the rows of `query`, with a partition for each predicate over its columns.
-
-        `types`: those of the columns, as Spark spells them, where they are not to follow from the server's.  `fetch`:
-        rows that the driver asks for, and holds, at once.
-        """
+    def read(self, spark: SparkSession, query: str, predicates: Sequence[str], form: Form = Form()) -> DataFrame:
+        """Returns the rows of `query`, with a partition for each predicate over its columns."""
         cluster = is_cluster(spark.sparkContext.master or "")
-        own = {"fetchsize": str(fetch)} | ({"customSchema": types} if types else {})
+        own = {"fetchsize": str(form.fetch)} | ({"customSchema": form.types} if form.types else {})
+        if form.snapshot:
+            own["sessionInitStatement"] = f"{_JOIN.format(form.snapshot)}; {POSTGRES_START}"
         properties = self._properties(cluster) | own
         return spark.read.jdbc(
             self._url, f"({query}) q", predicates=list(predicates) or ["1 = 1"], properties=properties

@@ -6,6 +6,9 @@ servers print them differently.  Equal texts are equal values; texts that differ
 (`adapters.spark.comparable_values`), so a server that spells an equal value in another way costs time and is no false
 alarm.
 
+A PostgreSQL source is asked as a PostgreSQL target is, and a type that we know nothing of for what its output function
+writes, so that two of the same type have the same texts.
+
 Long texts, documents and bytes are replaced by their SHA-256 while whole rows are compared.  A row is one text: its
 values joined by commas, NULL as `N`, a text that might hold a comma with its length in front, so that no two different
 rows have the same text.
@@ -22,6 +25,7 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import Type
 from tidelock.adapters.spark.comparable_values import Form
+from tidelock.adapters.spark.postgres_text import output_text
 from tidelock.engine.model.records import Kind
 
 _SHORT_BYTES = 64
@@ -110,17 +114,30 @@ def _mysql_bytes(own: SourceColumn, source: SourceColumn, target: str, name: str
             return f"LOWER(HEX({_mysql_utf8(own, name)}))"
 
 
-def postgres_cell(name: str, type: str, source: SourceColumn, form: Form) -> Cell:
-    """Returns the cell of a PostgreSQL column of `type`."""
+def source_cell(source: SourceColumn, form: Form, target: str, *, no_zero_dates: bool) -> Cell:
+    """Returns the cell of a source's column, whichever server it is of.  `target`, `no_zero_dates`: as below."""
+    if source.column.type:
+        return postgres_cell(source.name, source.type, source, form, target)
+    return mysql_cell(source, source, form, target, no_zero_dates=no_zero_dates)
+
+
+def postgres_cell(name: str, type: str, source: SourceColumn, form: Form, target: str = "") -> Cell:
+    """Returns the cell of a PostgreSQL column of `type`.  `target`: the target's type where it is the source's."""
     quoted = f"t.{quote('postgres', name)}"
-    text = _postgres_text(quoted, type, source, form)
+    text = _postgres_text(quoted, type, source, form, target or type)
     digest = f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
     return Cell(name, form, text, digest if _is_long(source, form) else text)
 
 
-def _postgres_text(name: str, type: str, source: SourceColumn, form: Form) -> str:
-    base = Type.of(type).base
+def _postgres_text(name: str, type: str, source: SourceColumn, form: Form, target: str) -> str:
+    base, kind = Type.of(type).base, source.column.kind
+    if kind is Kind.OTHER and base != "bytea":
+        return output_text(name)
     match base:
+        case "bit" if form is Form.NUMBER:
+            return _bits_number(name, source.column.length)
+        case _ if form is Form.BYTES and base not in ("bytea", "uuid"):
+            return f"encode(convert_to({name}::text, 'UTF8'), 'hex')"
         case "bytea":
             return f"encode({name}, 'hex')"
         case "uuid" if form is Form.BYTES:
@@ -131,9 +148,16 @@ def _postgres_text(name: str, type: str, source: SourceColumn, form: Form) -> st
             return f"host({name})"
         case "timestamp with time zone":
             return f"({name} AT TIME ZONE 'UTC')::text"
-        case "numeric" if source.column.kind is Kind.DECIMAL and not _same_scale(source, type):
+        case "numeric" if kind is Kind.DECIMAL and not _same_scale(source, target):
             return f"trim_scale({name})::text"
     return f"{name}::float8" if form is Form.DOUBLE else f"{name}::text"
+
+
+def _bits_number(name: str, bits: int) -> str:
+    """Returns SQL of bits as a number without a sign."""
+    if bits < 64:
+        return f"{name}::bigint::text"
+    return f"({name}::bigint::numeric + get_bit({name}, 0) * 18446744073709551616)::text"
 
 
 def _same_scale(source: SourceColumn, target: str) -> bool:
@@ -147,7 +171,9 @@ def _is_long(source: SourceColumn, form: Form) -> bool:
     column = source.column
     if form is Form.BYTES:
         return not (column.kind is Kind.BINARY and 0 < column.length <= _SHORT_BYTES)
-    return form is Form.JSON or (form is Form.TEXT and column.kind is Kind.TEXT and not column.length)
+    if form is Form.TEXT and column.kind in (Kind.TEXT, Kind.OTHER):
+        return not column.length
+    return form is Form.JSON
 
 
 def row_text(dialect: Dialect, cells: Sequence[Cell]) -> str:

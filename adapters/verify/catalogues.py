@@ -11,6 +11,7 @@ from typing import Any
 
 from tidelock.adapters.checks.source_view import source_opened
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.schema import read_shapes
@@ -19,6 +20,7 @@ from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.verify.table_pairs import Catalogue, ComparedTable, NotComparable, pairs
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.adapters.wiring.source_tables import MySqlTables, SourceTables, tables_at
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
@@ -42,7 +44,7 @@ class Survey:
     """
 
     def __init__(
-        self, feed: Feed, seen: Catalogue, source: BlockingServer, chat: AskedTarget, own: BlockingServer | None
+        self, feed: Feed, seen: Catalogue, source: SourceTables, chat: AskedTarget, own: BlockingServer | None
     ) -> None:
         self.feed, self.seen = feed, seen
         self.source, self.chat, self.own = source, chat, own
@@ -50,9 +52,9 @@ class Survey:
 
     async def databases(self) -> tuple[Database, Database]:
         """Returns source and target, as Spark reads them."""
-        target = await _is_encrypted(self.own) if self.own else False
+        target = await MySqlTables(self.own).is_encrypted() if self.own else False
         return (
-            Database(self.feed.source_url, await _is_encrypted(self.source)),
+            Database(self.feed.source_url, await self.source.is_encrypted()),
             Database(self.feed.target_url, target),
         )
 
@@ -64,7 +66,7 @@ async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
     Raises NotComparable, Refused, SourceError, TargetError.
     """
     async with AsyncExitStack() as stack:
-        source = await stack.enter_async_context(source_opened(feed.source_url))
+        source = await stack.enter_async_context(_source(feed.source_url))
         target = await stack.enter_async_context(opened(feed.target_url))
         chat = await stack.enter_async_context(session(feed.target_url))
         own = await stack.enter_async_context(source_opened(feed.target_url)) if target.dialect == "mysql" else None
@@ -76,6 +78,16 @@ async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
         yield Survey(feed, seen, source, AskedTarget(chat), own)
 
 
+@asynccontextmanager
+async def _source(place: Endpoint) -> AsyncIterator[SourceTables]:
+    if place.dialect == "postgres":
+        async with tables_at(place) as tables:
+            yield tables
+        return
+    async with source_opened(place) as server:
+        yield MySqlTables(server)
+
+
 async def paired(feed: Feed, only: Sequence[str]) -> list[ComparedTable]:
     """Returns `Survey.pairs`.  Raises what `survey` raises."""
     async with survey(feed, only) as seen:
@@ -83,7 +95,7 @@ async def paired(feed: Feed, only: Sequence[str]) -> list[ComparedTable]:
 
 
 async def _catalogue(
-    feed: Feed, only: Sequence[str], source: BlockingServer, target: Target, own: BlockingServer | None
+    feed: Feed, only: Sequence[str], source: SourceTables, target: Target, own: BlockingServer | None
 ) -> Catalogue:
     patterns = [Pattern.of(text) for text in only]
 
@@ -91,25 +103,23 @@ async def _catalogue(
         chosen = not patterns or any(p.matches(name) for p in patterns)
         return chosen and name.schema != feed.schema and feed.select(name) is not None
 
-    sources = await read_shapes(source, wanted)
+    sources = await source.shapes(wanted)
     names = list(dict.fromkeys(feed.target_name(name) for name in sources))
     return Catalogue(
         dialect=target.dialect,
         sources=sources,
         targets=await target.tables(names),
         own=await read_shapes(own, set(names).__contains__) if own else {},
-        documents=await _documents(source, list(sources)) if source.is_mariadb and sources else {},
+        documents=await _documents(source, list(sources)) if sources else {},
     )
 
 
-async def _documents(source: BlockingServer, names: list[TableName]) -> dict[TableName, frozenset[str]]:
+async def _documents(source: SourceTables, names: list[TableName]) -> dict[TableName, frozenset[str]]:
     """Returns columns that MariaDB declares as JSON: a text with a check."""
-    checks = await catalogue.checks(source, names)
+    if not isinstance(source, MySqlTables) or not source.server.is_mariadb:
+        return {}
+    checks = await catalogue.checks(source.server, names)
     return {
         table: frozenset(found[1] for _, clause in clauses if (found := _JSON_CHECK.fullmatch(clause)))
         for table, clauses in checks.items()
     }
-
-
-async def _is_encrypted(server: BlockingServer) -> bool:
-    return bool((await server.ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))[0][1])

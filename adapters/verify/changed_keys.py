@@ -52,6 +52,12 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
     `text`: `FILE:OFFSET`, an age (`90min`, `2h`, `1d`), a time in ISO 8601 (UTC where it names no zone), or the file of
     a report, which stands for the position where its run began.  Raises NotComparable, BadReport, SourceError.
     """
+    if feed.source_url.dialect == "postgres":
+        raise NotComparable(
+            "--since reads the source's log from that moment on, and a PostgreSQL server keeps its log for the feed's "
+            "own slot, from the feed's checkpoint on",
+            "Verify without --since; --every compares a share of all rows each time",
+        )
     if found := _PLACE.fullmatch(text):
         return Since(Position(found[1], int(found[2])))
     if Path(text).is_file():

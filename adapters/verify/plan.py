@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import Asked, mysql_pieces, postgres_pieces
 from tidelock.adapters.verify.catalogues import Survey, survey
 from tidelock.adapters.verify.table_pairs import ComparedTable, Side
+from tidelock.adapters.wiring.source_tables import SourceTables
 from tidelock.engine.model.records import Row, TableName
 
 BUCKET_ROWS = 32
@@ -90,7 +91,7 @@ def listed(pair: ComparedTable, keys: tuple[Row, ...], small_rows: int) -> Cut:
 async def whole(seen: Survey, pair: ComparedTable) -> Cut:
     """Returns the reading of a whole table."""
     size = seen.feed.spark.piece_rows
-    made = [await mysql_pieces(seen.source, seen.seen.sources[side.name], size) for side in pair.sources]
+    made = [await _pieces(seen, side, size) for side in pair.sources]
     if seen.own:
         target = (await mysql_pieces(seen.own, seen.seen.own[pair.name], size))[0]
     else:
@@ -99,6 +100,14 @@ async def whole(seen: Survey, pair: ComparedTable) -> Cut:
     rows = sum(rows for _, rows in made)
     small = await is_small(seen, pair)
     return Cut(pair, tuple(tuple(pieces) for pieces, _ in made), tuple(target), rows, low, high, small=small)
+
+
+async def _pieces(seen: Survey, side: Side, size: int) -> tuple[list[str], int]:
+    """Returns the pieces of a source table, and about how many rows it has."""
+    if side.dialect == "mysql":
+        return await mysql_pieces(seen.source, seen.seen.sources[side.name], size)
+    rows, _ = (await seen.source.sizes([side.name])).get(side.name, (0, 0))
+    return await postgres_pieces(seen.source, side.name, max(1, -(-rows // size))), rows
 
 
 async def is_small(seen: Survey, pair: ComparedTable) -> bool:
@@ -117,10 +126,10 @@ async def _few(server: Asked, side: Side, most: int) -> bool:
     return int(count) <= most
 
 
-async def _range(pair: ComparedTable, source: BlockingServer) -> tuple[int | None, int | None]:
+async def _range(pair: ComparedTable, source: SourceTables) -> tuple[int | None, int | None]:
     ends = list[int]()
     for side in pair.sources:
-        column = side.cells[0].text
+        column = f"t.{quote(side.dialect, side.columns[0].name)}"
         (row,) = await source.ask(f"SELECT MIN({column}), MAX({column}) FROM {side.table} t")
         ends += [int(end) for end in row if end is not None]
     return (min(ends), max(ends)) if ends else (None, None)

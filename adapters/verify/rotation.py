@@ -90,15 +90,8 @@ async def _ranges(seen: Survey, place: RotationPlace) -> AsyncIterator[Range]:
 
 async def _count(seen: Survey, pair: ComparedTable) -> int:
     """Returns about how many rows a table has, by the source's statistics."""
-    rows = 0
-    for side in pair.sources:
-        found = await seen.source.ask(
-            "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-            side.name.schema,
-            side.name.table,
-        )
-        rows += int(found[0][0] or 0) if found else 0
-    return rows
+    sizes = await seen.source.sizes([side.name for side in pair.sources])
+    return sum(rows for rows, _ in sizes.values())
 
 
 async def _next(seen: Survey, pair: ComparedTable, after: int | None) -> tuple[Cut, int | None]:
@@ -106,7 +99,7 @@ async def _next(seen: Survey, pair: ComparedTable, after: int | None) -> tuple[C
     if not pair.integer or len(pair.sources) > 1:
         return await whole(seen, pair), None
     (side,) = pair.sources
-    key, size = quote("mysql", side.columns[0].name), seen.feed.spark.piece_rows
+    key, size = quote(side.dialect, side.columns[0].name), seen.feed.spark.piece_rows
     behind = f" WHERE {key} > {after}" if after is not None else ""
     found = await seen.source.ask(f"SELECT {key} FROM {side.table}{behind} ORDER BY {key} LIMIT 1 OFFSET {size - 1}")
     until = int(found[0][0]) if found else None

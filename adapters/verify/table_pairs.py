@@ -17,14 +17,14 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import Type
 from tidelock.adapters.spark.comparable_values import Form, Value, shown
 from tidelock.adapters.spark.comparable_values import form as form_of
 from tidelock.adapters.spark.filter_sql import condition_sql
 from tidelock.adapters.spark.keys import NoSuchKey, SideColumn, canonical
 from tidelock.adapters.spark.read_ranges import cut_by
-from tidelock.adapters.verify.canonical import Cell, mysql_cell, postgres_cell
+from tidelock.adapters.verify.canonical import Cell, mysql_cell, postgres_cell, source_cell
 from tidelock.engine.capture.mapping import Mapping as FeedMapping
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.capture.row_filter import FilterError, compile_filter
@@ -158,7 +158,7 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
     kept = [
         (column, rule.rename.get(column.name, column.name))
         for column in source.columns
-        if column.name not in rule.exclude and (not rule.include or column.name in rule.include)
+        if column.logged and column.name not in rule.exclude and (not rule.include or column.name in rule.include)
     ]
     missing = [renamed for _, renamed in kept if renamed not in there]
     if missing:
@@ -176,19 +176,21 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
         column, type_ = by_name[name], there[name].type
         form = form_of(column, type_, is_json=column.name in documents)
         no_zero = seen.dialect == "postgres" and feed.zero_dates == "null"
-        ours.append(mysql_cell(column, column, form, type_, no_zero_dates=no_zero))
+        ours.append(source_cell(column, form, type_, no_zero_dates=no_zero))
         if seen.dialect == "mysql":
             theirs.append(mysql_cell(own[name], column, form, type_, no_zero_dates=False))
         else:
             theirs.append(postgres_cell(name, type_, column, form))
     ours_columns = tuple(SideColumn(by_name[name].name, by_name[name].type, by_name[name].column) for name in names)
     theirs_columns = tuple(SideColumn(name, there[name].type, by_name[name].column) for name in names)
+    dialect = feed.source_url.dialect
+    ours_cut = cut_by(source) if dialect == "mysql" else ()
     return ComparedTable(
         name=target.name,
         columns=names,
         key=len(key),
         forms=tuple(cell.form for cell in ours),
-        sources=(Side("mysql", source.name, tuple(ours), cut_by(source), _where(rule, source), ours_columns),),
+        sources=(Side(dialect, source.name, tuple(ours), ours_cut, _where(rule, source), ours_columns),),
         target=Side(
             seen.dialect,
             target.name,
@@ -196,8 +198,13 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
             cut_by(seen.own[target.name]) if own else (),
             columns=theirs_columns,
         ),
-        integer=len(key) == 1 and by_name[key[0]].column.kind is Kind.INT and _is_integer(there[key[0]].type),
+        integer=len(key) == 1 and _is_number(by_name[key[0]]) and _is_integer(there[key[0]].type),
     )
+
+
+def _is_number(column: SourceColumn) -> bool:
+    """PostgreSQL's oid has no arithmetic."""
+    return column.column.kind is Kind.INT and (not column.column.type or _is_integer(column.type))
 
 
 def _is_integer(type_: str) -> bool:
@@ -210,7 +217,7 @@ def _where(rule: Rule, source: SourceTable) -> str:
         return ""
     columns = {c.name: c for c in source.columns}
     try:
-        compile_filter(rule.where, tuple(c.column for c in source.columns))
+        compile_filter(rule.where, source.shape.columns)
     except FilterError as error:
         raise NotComparable(f"{source.name}: {error}", "Correct the row filter in the feed") from None
     return condition_sql(rule.where, columns)

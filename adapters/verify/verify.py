@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.config.apply_options import IDLE_CHECKPOINT_US
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.spark.causes import cause
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOST_RECHECKED = 200_000
+IDLE_SECONDS = IDLE_CHECKPOINT_US / 1e6
+"""How much later a feed tells of its place where nothing happens in its source's log but what others write there."""
 MOST_KEYS = 20_000
 VerifyPhase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "rechecking"]
 
@@ -225,9 +228,10 @@ class Verification:
         if self.note:
             return False
         self._progress.begin(VerifyStep("waiting", until=f"for the feed to pass {position}"))
-        if not wait_until_applied(self._feed, position, self._wait_seconds, self._progress.tell):
+        seconds = self._wait_seconds + (IDLE_SECONDS if self._feed.source_url.dialect == "postgres" else 0)
+        if not wait_until_applied(self._feed, position, seconds, self._progress.tell):
             self.note = (
-                f"the feed has not passed {position}, where the source's log ended, within {self._wait_seconds:g} s: "
+                f"the feed has not passed {position}, where the source's log ended, within {seconds:g} s: "
                 "is it running? (`tidelock status`)"
             )
         return not self.note

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.capture_messages import Stored
 from tidelock.adapters.wiring.log_child import LogChild
-from tidelock.adapters.wiring.sources import capture_module, source_of
-from tidelock.engine.model.records import LogBatch
+from tidelock.adapters.wiring.sources import capture_module, keeps_for_us, source_of
+from tidelock.engine.model.records import LogBatch, Position
 
 
 class CaptureProcess(LogChild[LogBatch]):
@@ -15,3 +16,9 @@ class CaptureProcess(LogChild[LogBatch]):
     def __init__(self, source: Endpoint) -> None:
         super().__init__(capture_module(source), "capture")
         self.decode = source_of(source).batch_decoder().batch  # loaded while the other process loads
+        self._listens = keeps_for_us(source)
+
+    def tell_stored(self, position: Position) -> None:
+        """Tells it that the target has stored this checkpoint, where that is of use, and it is still there."""
+        if self._listens and self.connected:
+            self.post(Stored(position))

@@ -17,8 +17,9 @@ def order_of(
     images: bool = False,
     further: Sequence[Position] = (),
     cuts: Sequence[Position] = (),
+    stored: Position | None = None,
 ) -> CaptureOrder:
-    """Returns the order; `further` and `cuts` as `CaptureOrder` has them."""
+    """Returns the order; `further`, `cuts` and `stored` as `CaptureOrder` has them."""
     target = feed.target_url
     return CaptureOrder(
         source=feed.source_url,
@@ -30,4 +31,5 @@ def order_of(
         images=images,
         further=tuple(further),
         cuts=tuple(cuts),
+        stored=stored,
     )

@@ -17,10 +17,13 @@ from tidelock.engine.model.records import Position
 
 
 class _Wired(NamedTuple):
-    """`opened` imports when it is called: the capture process starts by its name alone, before anything is loaded."""
+    """`opened` imports when it is called: the capture process starts by its name alone, before anything is loaded.
+    `keeps_for_us`: the log is kept for a feed alone, from its checkpoint on, so it must be told of that.
+    """
 
     capture_module: str
     opened: Callable[[Endpoint], Source]
+    keeps_for_us: bool = False
 
 
 def _mysql(place: Endpoint) -> Source:
@@ -29,9 +32,16 @@ def _mysql(place: Endpoint) -> Source:
     return MySqlSource(place)
 
 
+def _postgres(place: Endpoint) -> Source:
+    from tidelock.adapters.postgres.logical.source import PostgresSource
+
+    return PostgresSource(place)
+
+
 _SOURCES: Final = {
     "mysql": _Wired("tidelock.adapters.mysql.binlog.capture_process", _mysql),
     "mariadb": _Wired("tidelock.adapters.mysql.binlog.capture_process", _mysql),
+    "postgresql": _Wired("tidelock.adapters.postgres.logical.capture_process", _postgres, keeps_for_us=True),
 }
 SCHEMES: Final = tuple(_SOURCES)
 
@@ -42,6 +52,11 @@ def source_of(place: Endpoint) -> Source:
 
 def capture_module(place: Endpoint) -> str:
     return _SOURCES[place.scheme].capture_module
+
+
+def keeps_for_us(place: Endpoint) -> bool:
+    """Tells whether the source keeps its log for each feed alone, from the feed's checkpoint on."""
+    return _SOURCES[place.scheme].keeps_for_us
 
 
 def load_reader(scheme: str) -> None:

@@ -141,6 +141,9 @@ class PartitionLog:
 
     # ------------------------------------------------------------------ to the machine
 
+    def stored(self, position: Position) -> None:
+        """Does nothing: the publisher reads the source's log, and Kafka keeps its own."""
+
     async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
         """Reads on behind `position`.  `further` needs no look: whatever becomes of the source, Kafka keeps all records
         that receipts are of.  A reader that was asked for while an older one still looks for its place replaces it:

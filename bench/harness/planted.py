@@ -36,9 +36,10 @@ class Planted:
         """CREATE TABLE for a server of `flavor`; `source`: of the feed's source."""
         if flavor is Flavor.POSTGRES:
             text, moment, raw = "", "timestamp(6)", "bytea"
-            document = "jsonb" if source is Flavor.MYSQL else "json"
+            document = "json" if source is Flavor.MARIADB else "jsonb"
         else:
-            text, moment, raw, document = " CHARACTER SET utf8mb4", "datetime(6)", "varbinary(20)", "json"
+            text, moment, document = " CHARACTER SET utf8mb4", "datetime(6)", "json"
+            raw = "longblob" if source is Flavor.POSTGRES else "varbinary(20)"
         item = f"n int NOT NULL, amount decimal(12,2), at {moment}, note varchar(60){text}, raw {raw}, doc {document}"
         word = f"region varchar(8){text} NOT NULL, code varchar(20){text} NOT NULL, v decimal(10,3)"
         return [
@@ -149,4 +150,4 @@ class Planted:
             case 3 | 6:
                 return f"UPDATE word SET v = v + 1 WHERE region = 'r{row % 3}' AND code = 'Wört-{row}'"
             case _:
-                return f"UPDATE item SET n = n + 1, at = NOW(6), amount = amount + 1 WHERE id = {self.item_id(row)}"
+                return f"UPDATE item SET n = n + 1, at = CURRENT_TIMESTAMP(6), amount = amount + 1 WHERE id = {self.item_id(row)}"

@@ -1,6 +1,7 @@
 """One feed between two servers, as a test or a proof needs it: a schema on both sides, the feed's file, its runs.
 
-A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.
+A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.  At a PostgreSQL
+source it is in a database of that name, where nothing else is found first.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pymysql
 
 from bench.harness.compare import Differences, NotComparable, Pair, compare
 from bench.harness.servers import Postgres, Server
-from bench.harness.session import Flavor, connect
+from bench.harness.session import Flavor, Session, connect
 from bench.harness.tidelock import COMMAND, Feed, Process
 from bench.harness.workload.workload import Counts, Workload
 
@@ -82,15 +83,31 @@ class Rig:
         self.options = options
         self.program: Sequence[str] = COMMAND
         self.cwd: Path | None = None
-        self.source_url, self.target_url = source.url(), target.url()
+        self.source_url, self.target_url = self._source_place, target.url()
         self._violations = target.unique_violations()
         self._processes: list[Process] = []
-        self._session = connect(source.url())
+        self._session = self._source_made()
         self._target = connect(target.url())
-        self._session.send(f"CREATE DATABASE {self.schema}; USE {self.schema}")
         self._target.send(f"CREATE {'SCHEMA' if isinstance(target, Postgres) else 'DATABASE'} {self.schema}")
         self._enter()
         self.start_at = self.here()
+
+    @property
+    def _source_place(self) -> str:
+        """The administrator's URL of the source."""
+        return self.source.url(self.schema if isinstance(self.source, Postgres) else "")
+
+    def _source_made(self) -> Session:
+        made = connect(self.source.url())
+        made.send(f"CREATE DATABASE {self.schema}")
+        if not isinstance(self.source, Postgres):
+            made.send(f"USE {self.schema}")
+            return made
+        made.send(f"ALTER DATABASE {self.schema} SET search_path = {self.schema}")
+        made.close()
+        made = connect(self._source_place)
+        made.send(f"CREATE SCHEMA {self.schema}")
+        return made
 
     # ------------------------------------------------------------------ both ends
 
@@ -125,6 +142,8 @@ class Rig:
 
     def here(self) -> str:
         """The source's position, as `start` takes it."""
+        if isinstance(self.source, Postgres):
+            return "now"
         statement = "SHOW MASTER STATUS" if self._session.flavor is Flavor.MARIADB else "SHOW BINARY LOG STATUS"
         file, offset, *_ = self._session.rows(statement)[0]
         return f"{file}:{offset}"
@@ -147,11 +166,12 @@ class Rig:
     def reconnect(self) -> None:
         """After a server was restarted."""
         self.disconnect()
-        self._session, self._target = connect(self.source.url()), connect(self.target.url())
+        self._session, self._target = connect(self._source_place), connect(self.target.url())
         self._enter()
 
     def _enter(self) -> None:
-        self._session.send(f"USE {self.schema}")
+        if not isinstance(self.source, Postgres):
+            self._session.send(f"USE {self.schema}")
         self._target.send(
             f"SET search_path = {self.schema}" if self._target.flavor is Flavor.POSTGRES else f"USE {self.schema}"
         )
@@ -210,7 +230,7 @@ class Rig:
 
     def differences(self) -> Differences:
         pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
-        return compare(self.source, self.target, pairs)
+        return compare(self._source_place, self.target, pairs)
 
     def equal(self) -> bool:
         """No row differs; a table or column that is not there yet is a difference too."""
@@ -263,7 +283,21 @@ class Rig:
         for process in self._processes:
             if process.running:
                 process.kill()
+        if isinstance(self.source, Postgres):
+            with contextlib.suppress(OSError, asyncpg.InterfaceError, asyncpg.PostgresError, AssertionError):
+                self._drop_slots()
         self.disconnect()
+
+    def _drop_slots(self) -> None:
+        """A slot holds the log of a server that many share, and there are few."""
+        admin = connect(self._source_place)
+        try:
+            ours = f"FROM pg_replication_slots WHERE database = '{self.schema}'"
+            admin.send(f"SELECT pg_terminate_backend(active_pid) {ours} AND active")
+            until(lambda: not admin.rows(f"SELECT 1 {ours} AND active"), "slots that nobody reads")
+            admin.send(f"SELECT pg_drop_replication_slot(slot_name) {ours}")
+        finally:
+            admin.close()
 
     def disconnect(self) -> None:
         """Close the rig's own sessions, also where the server is gone."""

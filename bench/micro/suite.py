@@ -19,11 +19,11 @@ from typing import Final
 import msgspec
 import pyperf
 
-from bench.micro import decode, engine, text
+from bench.micro import decode, engine, logical_decode, text
 from bench.micro.case import Case, Factory, cpu_seconds, held
 from tidelock.adapters.process.gc_tuning import calm
 
-CASES: Final[dict[str, Factory]] = {**decode.CASES, **engine.CASES, **text.CASES}
+CASES: Final[dict[str, Factory]] = {**decode.CASES, **logical_decode.CASES, **engine.CASES, **text.CASES}
 MODULE: Final = "bench.micro.suite"
 VALUES: Final = 5
 _NONE: Final = Case(1, lambda _: None)

@@ -68,10 +68,15 @@ class Checkpointer:
         news = mark.position != mark.saved or self._batches.unpositioned_receipt is not None
         if self._saving is None and news and now >= self._retry_at:
             wait = self._options.checkpoint_us if mark.receipts else self._options.idle_checkpoint_us
-            hurry = hurry or (self.goal is not None and mark.position.order >= self.goal.order)
+            hurry = hurry or (self.goal is not None and mark.position.order >= self.goal.order) or self._far_behind()
             if hurry or now - self._saved_at >= wait:
                 self._saving = SaveCheckpoint(self._context.next_id(), mark.position, mark.droppable())
                 self._context.emit(self._saving)
+
+    def _far_behind(self) -> bool:
+        """Does the source keep much of its log for a checkpoint that is idle?"""
+        place, stored, most = self._watermark.position, self._watermark.saved, self._options.idle_checkpoint_bytes
+        return 0 < most <= place.offset - stored.offset and place.file == stored.file
 
     def saved(self, event: CheckpointSaved) -> Position | None:
         """Take the answer; returns the checkpoint, None where the answer is stale."""

@@ -57,8 +57,9 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 Condition: TypeAlias = Compare | In | IsNull | Not | And | Or
 Test: TypeAlias = Callable[[Row], bool | None]
 
-_EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL)
+_EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.BOOL, Kind.DECIMAL)
 _BINARY = (Kind.FLOAT, Kind.DOUBLE)
+_NAN = "NaN"  # which PostgreSQL takes as greater than every number, and no literal is one
 _WORDS = (Kind.TEXT, Kind.ENUM, Kind.SET)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
 
@@ -193,9 +194,9 @@ def _moment(column: Column, literal: str) -> str:
 
 def _comparison(i: int, op: str, literal: Value | Decimal, column: Column) -> Test:
     if column.kind in _EXACT:
-        read: Callable[[Row], Value | Decimal | None] = lambda row: None if row[i] is None else Decimal(row[i])  # noqa: E731
+        read: Callable[[Row], Value | Decimal | None] = lambda row: None if row[i] is None else _decimal(row[i])  # noqa: E731
     elif column.kind in _BINARY:
-        read = lambda row: row[i]  # noqa: E731
+        read = lambda row: _float(row[i])  # noqa: E731
     else:
         read = lambda row: row[i] if isinstance(row[i], str) else None  # noqa: E731
     tests: dict[str, Callable[[Value | Decimal], bool]] = {
@@ -208,3 +209,11 @@ def _comparison(i: int, op: str, literal: Value | Decimal, column: Column) -> Te
     }
     test = tests[op]
     return lambda row: None if (value := read(row)) is None else test(value)
+
+
+def _decimal(value: Value) -> Decimal:
+    return Decimal("Infinity") if value == _NAN else Decimal(value)
+
+
+def _float(value: Value) -> float | None:
+    return float("inf") if value == _NAN else None if value is None else float(value)

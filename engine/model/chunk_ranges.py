@@ -3,18 +3,25 @@
 A table that is copied while it changes is split into chunks.  The reader at the source says with SQL which rows are in
 a chunk, the ledger of the apply machine says it of the rows that come by in the log, and the two must agree to the last
 row: one that both leave to the other is lost, one that both take may come back after its delete.  So nothing is
-compared that two programs may order differently: no text (collations), no floating point number, no time.  A row's
-*rank* is a tuple of integers, its chunk is the number of bounds at or below the rank.
+compared that two programs may order differently: no text of a language (collations), no floating point number, no time.
+A row's *rank* is a tuple, its chunk is the number of bounds at or below the rank.
 
 | by      | rank                                           | at the source                                          |
 |---------|------------------------------------------------|--------------------------------------------------------|
 | NUMBERS | the values of integer columns, the key's first | `a > 5 OR (a = 5 AND b >= 7)`: a range of its index    |
+| ORDERED | the values of columns that have one order      | `u >= '7e…' AND …`: a range of its index               |
 | BUCKET  | one number of 32 bits: CRC-32 of the columns   | `CRC32(CONCAT_WS('_', …))`: a scan, many buckets a scan |
+| DIGEST  | the same, of their SHA-256 the first 32 bits   | `sha256(concat_ws('_', …))`: as BUCKET; PostgreSQL      |
 | KEYS    | none: chunk 1 are the rows of a list of keys   | those rows, by key                                      |
 
 The text that a bucket is made of joins the columns by `_`: integers as decimal digits, text and everything that
 `engine.model.records` spells as text as upper-case hex of its UTF-8, binary values as upper-case hex.  A bound may be
 shorter than a rank, as a tuple it is then before every rank that begins with it: `(5,)` is where the fives begin.
+
+*Columns that have one order* are those of a PostgreSQL source whose order is their bytes' or their number's: integers;
+UUIDs, whose text has the order of their bytes; texts of the collation C, which compares the bytes of UTF-8, as Python
+compares code points; and numbers of up to MOST_DIGITS digits, whose rank is the number without its point.  NaN, which
+such a number may be, is behind all others, as there.
 
 A list of keys is compared as the target's key compares (`engine.model.index`).  Of a row whose key does not fold
 exactly it is UNKNOWN whether it is one of them.
@@ -28,25 +35,32 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from tidelock.engine.model.index import folded_key
-from tidelock.engine.model.records import Kind, Row, Shape, TableName, Value
+from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Equality, SchemaMismatch
 
-Rank: TypeAlias = tuple[int, ...]
+Rank: TypeAlias = tuple[int | str, ...]
+"""Integers; ORDERED, also texts.  Two ranks of one split have the same types at the same places."""
 UNKNOWN = -1
+NAN: Final = "NaN"
+MOST_DIGITS: Final = 18
+"""Of a number with a rank: it, and that of NaN, has 64 bits."""
 
 
 class By(enum.StrEnum):
     """Way to split a table into chunks (the table above)."""
 
     NUMBERS = "numbers"
+    ORDERED = "ordered"
     BUCKET = "bucket"
+    DIGEST = "digest"
     KEYS = "keys"
 
 
@@ -121,9 +135,13 @@ def chunk_of(split: ChunkSplit, shape: Shape, equality: Mapping[str, Equality] =
     bounds, name = split.bounds, split.table
     if split.by is By.NUMBERS:
         return lambda row: bisect_right(bounds, tuple([_number(row[p], name) for p in positions]))
+    if split.by is By.ORDERED:
+        ranks = [(p, _rank_of(shape.columns[p], name)) for p in positions]
+        return lambda row: bisect_right(bounds, tuple([rank(row[p]) for p, rank in ranks]))
     binary = [shape.columns[p].kind is Kind.BINARY for p in positions]
     columns = list(zip(positions, binary, strict=True))
-    return lambda row: bisect_right(bounds, bucket("_".join([_spelled(row[p], b, name) for p, b in columns])))
+    rank_of = digest if split.by is By.DIGEST else bucket
+    return lambda row: bisect_right(bounds, rank_of("_".join([_spelled(row[p], b, name) for p, b in columns])))
 
 
 def _listed(split: ChunkSplit, positions: list[int], equalities: tuple[Equality, ...]) -> Callable[[Row], int]:
@@ -141,6 +159,42 @@ def _listed(split: ChunkSplit, positions: list[int], equalities: tuple[Equality,
 def bucket(text: str) -> Rank:
     """Returns the rank of a row by the text of its columns."""
     return (crc32(text.encode("ascii")),)
+
+
+def digest(text: str) -> Rank:
+    """Returns the rank of a row by the text of its columns, as PostgreSQL computes it."""
+    return (int.from_bytes(sha256(text.encode("ascii")).digest()[:4], "big"),)
+
+
+def number_rank(column: Column, value: str) -> int:
+    """Returns the rank of a number by its canonical text.  Raises ValueError where it is none."""
+    if value == NAN:
+        return int(10 ** (column.precision + 1))
+    whole, _, fraction = value.partition(".")
+    if len(fraction) != column.scale:
+        raise ValueError(value)
+    return int(whole + fraction)
+
+
+def _rank_of(column: Column, table: TableName) -> Callable[[Value], int | str]:
+    if column.kind is Kind.INT:
+        return lambda value: _number(value, table)
+    if column.kind is Kind.DECIMAL:
+        return lambda value: _scaled(column, value, table)
+    return lambda value: _word(value, table)
+
+
+def _scaled(column: Column, value: Value, table: TableName) -> int:
+    try:
+        return number_rank(column, value)
+    except (ValueError, AttributeError, TypeError):
+        raise _unranked(table, "is no number of its column's scale") from None
+
+
+def _word(value: Value, table: TableName) -> str:
+    if type(value) is not str:
+        raise _unranked(table, "is no text")
+    return value
 
 
 def _number(value: Value, table: TableName) -> int:

@@ -160,7 +160,8 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
 class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A place between two transactions of a source log, or inside one.
 
-    `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).
+    `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).  Of
+    PostgreSQL the file is `SYSTEM_IDENTIFIER/TIMELINE` and the offset an LSN.
     `rows`: how many row images of the transaction that starts at `offset` are before this place.  `gtids`: the GTID set
     wholly before this place, in the server's own spelling; empty without GTIDs.  `proof`: which log this is a place of
     (`engine.model.lineage`); empty where nobody knows.  Positions are equal where they name the same place.
@@ -182,12 +183,23 @@ class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Comparable within one server's log: (number of the file, byte offset, row)."""
-        return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
+        """Comparable within one server's log: (number of the file, byte offset, row).
+
+        PostgreSQL's log is one file: a place that a timeline has lost is compared by its offset, and a check of the
+        history tells it apart (`adapters.postgres.logical.history`).
+        """
+        number = 0 if "/" in self.file else int(self.file.rpartition(".")[2] or 0)
+        return (number, self.offset, self.rows)
 
     def __str__(self) -> str:
         rows = f"+{self.rows}" if self.rows else ""
-        return f"{self.file}:{self.offset}{rows}"
+        offset = spelled_lsn(self.offset) if "/" in self.file else self.offset
+        return f"{self.file}:{offset}{rows}"
+
+
+def spelled_lsn(offset: int) -> str:
+    """Spells an offset in PostgreSQL's log as its server does: `0/16B3748`."""
+    return f"{offset >> 32:X}/{offset & 0xFFFFFFFF:X}"
 
 
 class Transaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -230,11 +242,21 @@ class DdlKind(enum.StrEnum):
     OTHER = "other"
 
 
+class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column that a table of a PostgreSQL source has got.  `fill`: the value that its old rows have; `spelled`: the
+    same as the source spells it."""
+
+    column: Column
+    fill: Value = None
+    spelled: str = ""
+
+
 class Ddl(msgspec.Struct, frozen=True, array_like=True):
     """A statement in the log that changes no rows; `schema` is the session's default database.
 
     `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
     whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
+    `added`: what an ADD_COLUMN adds, where the log tells columns and not a statement.
     """
 
     schema: str
@@ -244,6 +266,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     kind: DdlKind = DdlKind.OTHER
     tables: tuple[TableName, ...] = ()
     databases: tuple[str, ...] = ()
+    added: tuple[AddedColumn, ...] = ()
 
 
 class Pile(Protocol):

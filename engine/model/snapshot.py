@@ -29,6 +29,8 @@ class Snapshot(msgspec.Struct, frozen=True):
             return True
         if start.order >= self.position.order:
             return False
+        if "/" in source:  # PostgreSQL's, numbered by the LSN of its commit
+            return number < self.position.offset
         if "." in source:
             return Position(source, number).order < self.position.order
         if any(known == source and first <= number <= last for known, first, last in self.taken):

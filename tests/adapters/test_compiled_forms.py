@@ -59,7 +59,8 @@ def source_of(checkout: Path, name: str) -> Path:
 
 def test_what_was_built_from_this_source_is_used(checkout: Path) -> None:
     said, beside = asked(checkout, "compiled_forms.one_line(), decoder.UsualEvents, bool(images.CODES)")
-    assert said.startswith("forms: row_image compiled, fast_path compiled <class") and said.endswith("True")
+    assert said.startswith("forms: row_image compiled, fast_path compiled, row_decoder compiled <class")
+    assert said.endswith("True")
     assert beside == ""
 
 
@@ -67,7 +68,7 @@ def test_what_was_built_from_another_part_of_its_source_is_refused(checkout: Pat
     part = source_of(checkout, "spelling.pxi")
     part.write_text(part.read_text() + "\n")
     said, beside = asked(checkout, "bool(images.CODES), compiled_forms.one_line()")
-    assert said == "False forms: row_image Python (built from another source), fast_path compiled"
+    assert said == "False forms: row_image Python (built from another source), fast_path compiled, row_decoder compiled"
     assert beside.count("row_image was built from another version of its source") == 1
 
 
@@ -76,7 +77,7 @@ def test_what_was_built_from_another_source_is_refused_with_a_word(checkout: Pat
     source = source_of(checkout, changed)
     source.write_text(source.read_text() + "\n")
     said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.one_line()")
-    assert said == "None forms: row_image compiled, fast_path Python (built from another source)"
+    assert said == "None forms: row_image compiled, fast_path Python (built from another source), row_decoder compiled"
     assert beside.count("fast_path was built from another version of its source") == 1
     assert "make setup" in beside
 
@@ -106,7 +107,8 @@ def test_what_was_not_built_is_no_trouble(checkout: Path) -> None:
 def test_an_installation_without_sources_uses_what_was_built(checkout: Path) -> None:
     for source in list(checkout.rglob("*.pyx")):
         source.unlink()
-    assert asked(checkout, "compiled_forms.one_line()")[0] == "forms: row_image compiled, fast_path compiled"
+    said = asked(checkout, "compiled_forms.one_line()")[0]
+    assert said == "forms: row_image compiled, fast_path compiled, row_decoder compiled"
 
 
 def test_a_changed_source_is_built_anew(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,4 +129,5 @@ def test_a_changed_source_is_built_anew(checkout: Path, monkeypatch: pytest.Monk
 
 
 def test_the_metrics_say_which_forms_are_in_use() -> None:
-    assert 'tidelock_build_info{row_image="compiled",fast_path="compiled"} 1' in metrics(Sample(state="running"))
+    labels = 'row_image="compiled",fast_path="compiled",row_decoder="compiled"'
+    assert f"tidelock_build_info{{{labels}}} 1" in metrics(Sample(state="running"))

@@ -22,6 +22,7 @@ target: postgresql://tide:secret-b@db2/shop
 tables:
   - source: shop.account
 """
+OF_POSTGRES = PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://repl:secret-a@db1/shop")
 
 
 @pytest.fixture
@@ -183,7 +184,9 @@ WRONG = {
     ),
     "an unknown word of copy": (PLAIN + "copy: {chunk: 5}\n", "copy.chunk", 6, "chunk_rows"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
-    "postgres source later": (PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://a@h/b"), "source", 2, "yet"),
+    "no database of a postgres source": (OF_POSTGRES.replace("@db1/shop", "@db1"), "source", 2, "names its database"),
+    "postgres source from a place": (OF_POSTGRES + "start: log.000001:4\n", "start", 6, "now or copy"),
+    "postgres source over kafka": (OF_POSTGRES + "log: kafka://h:9092\n", "log", 6, "embedded"),
     "start": (PLAIN + "start: tomorrow\n", "start", 6, "FILE:OFFSET"),
     "http": (PLAIN + "http: 8470\n", "http", 6, "HOST:PORT"),
     "scheme": (PLAIN.replace("mysql://", "oracle://"), "source", 2, "unknown scheme"),
@@ -298,3 +301,14 @@ def test_secrets_in_sparks_settings(read: Read, tmp_path: Path, monkeypatch: pyt
         read(f"{PLAIN}spark:\n  settings: {{spark.a: '${{file:nope}}'}}\n")
     with pytest.raises(ConfigError, match=r"only for source, target, log and spark\.settings"):
         read(f"{PLAIN}spark:\n  memory: '${{file:secret}}'\n")
+
+
+def test_a_postgres_source_carries_the_name_of_its_slot(read: Read) -> None:
+    """One for each feed: a slot's name has no `-`, and 63 letters."""
+    slots = [
+        read(OF_POSTGRES.replace("feed: shop", f"feed: {name}")).source_url.options["slot"]
+        for name in ("shop", "a-b", "a_b", "x" * 64)
+    ]
+    assert slots[0] == "tidelock_shop"
+    assert len(set(slots)) == 4
+    assert all(len(slot) <= 63 and slot.replace("_", "a").isalnum() for slot in slots)

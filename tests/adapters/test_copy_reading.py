@@ -1,7 +1,6 @@
 """Rows that a copy reads are, value by value, those that the log would give; which rows, and when, is told exactly."""
 
 import asyncio
-import contextlib
 import struct
 import threading
 from collections import defaultdict
@@ -25,7 +24,6 @@ from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.visible import wait_until_visible
-from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_copy.columns import TooLong
@@ -33,8 +31,8 @@ from tidelock.adapters.row_copy.job import Job
 from tidelock.adapters.row_copy.selection import listed
 from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.wiring.source_tables import tables_of
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.model.chunk_ranges import ChunkSplit
@@ -58,12 +56,8 @@ def here(source: Server) -> Position:
 
 
 def found(feed: Feed, names: list[TableName]) -> dict[TableName, CopySource]:
-    place = reader_endpoint(feed.source_url)
-    asked = BlockingServer(server.connect(place), place)
-    try:
+    with tables_of(feed.source_url) as asked:
         return asyncio.run(sources(feed, asked, names))
-    finally:
-        asked.close()
 
 
 def read_rows(feed: Feed, spark: Any, source: CopySource) -> list[Row]:
@@ -78,9 +72,9 @@ def read_rows(feed: Feed, spark: Any, source: CopySource) -> list[Row]:
 
 def plain_rows(feed: Feed, source: CopySource) -> list[Row]:
     """Through a plain connection, as rows of a list of keys come."""
-    with contextlib.closing(server.connect(reader_endpoint(feed.source_url))) as connection:
-        sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
-        came = by_column(server.rows(connection, sql), len(source.read))
+    with tables_of(feed.source_url) as asked:
+        sql = f"SELECT {listed(source.read)} FROM {source.place} t"
+        came = by_column(asked.rows(sql), len(source.read))
     return list(zip(*source.reading.columns()(came), strict=True))
 
 

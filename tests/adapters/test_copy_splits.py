@@ -9,9 +9,6 @@ from msgspec.structs import replace
 from bench.harness.servers import Server
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.mysql.schema import tables_of
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.row_copy import splitting
@@ -20,8 +17,8 @@ from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.selection import condition, listed, place
 from tidelock.adapters.row_copy.source import CopySource, NotCopied, sources
 from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark import keys
+from tidelock.adapters.wiring.source_tables import MySqlTables, connect
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit, chunk_of
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import Equality, TargetColumn, TargetTable
@@ -39,8 +36,7 @@ class Catalogued:
         text = f"feed: f\nsource: {source.url()}\ntarget: postgresql://nobody@127.0.0.1:1/none\ntables: {rules}\n"
         feed = read_feed(text, Path("feed.yaml"))
         self.feed: Feed = replace(feed, copy=replace(feed.copy, chunk_rows=chunk_rows))  # fewer than a feed may say
-        self.connection = server.connect(reader_endpoint(self.feed.source_url))
-        self.asked = BlockingServer(self.connection, reader_endpoint(self.feed.source_url))
+        self.asked = connect(self.feed.source_url)
         self.shop = shop
 
     def name(self, table: str) -> TableName:
@@ -48,7 +44,8 @@ class Catalogued:
 
     def split(self, *tables: str, mode: str = "copy", wanted: tuple[Row, ...] = ()) -> tuple[ChunkSplit, ...]:
         names = [self.name(table) for table in tables]
-        there = asyncio.run(tables_of(self.asked, names))
+        assert isinstance(self.asked, MySqlTables)
+        there = asyncio.run(tables_of(self.asked.server, names))
         wishes = [Wanted(n, name, mode, key) for n, name in enumerate(names) for key in wanted or (None,)]
         return asyncio.run(splitting.splits(self.feed, self.asked, wishes, there))
 
@@ -57,8 +54,8 @@ class Catalogued:
 
     def rows(self, source: CopySource, where: str) -> list[Row]:
         """As the ledger sees them."""
-        sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t WHERE {where}"
-        came = by_column(server.rows(self.connection, sql), len(source.read))
+        sql = f"SELECT {listed(source.read)} FROM {source.place} t WHERE {where}"
+        came = by_column(self.asked.rows(sql), len(source.read))
         return list(zip(*source.reading.columns()(came), strict=True))
 
 
@@ -179,7 +176,7 @@ def test_rows_of_keys(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(equality: Equality) -> list[Row]:
         word = TargetColumn("k", "varchar(9)", equality=equality)
         target = TargetTable(seen.name("t"), (word, TargetColumn("n", "int"), TargetColumn("v", "int")), ("k", "n"))
-        batches = rows_of_keys(seen.connection, seen.source("t"), split, target)
+        batches = rows_of_keys(seen.asked, seen.source("t"), split, target)
         return sorted(row for batch in batches for row in zip(*batch, strict=True))
 
     assert read(Equality.EXACT) == [("B", 1, 2), ("c", 2, 4)]

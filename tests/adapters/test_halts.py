@@ -14,6 +14,7 @@ from bench.harness.servers import Server
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.mysql import errors
 from tidelock.adapters.ports import source_errors
+from tidelock.adapters.postgres.logical import damage
 from tidelock.adapters.process.way_out import of_hive, of_workers
 from tidelock.adapters.reference.halts import ALL, Halt, reference
 from tidelock.engine.model.errors import RESYNC
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 COPY_SECONDS = 180.0
 SOURCE_ERRORS = {
     name
-    for module in (source_errors, errors)
+    for module in (source_errors, errors, damage)
     for name, one in vars(module).items()
     if isinstance(one, type) and issubclass(one, Exception)
 }

@@ -208,5 +208,5 @@ def test_an_unknown_key(shop: Rig) -> None:
 
 
 def test_a_place_not_supported_yet(shop: Rig) -> None:
-    shop.source_url = shop.target.url()
-    refused(shop, "postgresql", "yet", code=USAGE)
+    shop.source_url = "kafka://localhost:9092"
+    refused(shop, "kafka", "yet", code=USAGE)

@@ -49,3 +49,18 @@ def test_a_goal_hurries_it_and_is_reached_once_it_is_stored() -> None:
     assert feed.tell("committed 1.1") == ["save checkpoint 1.2 log.000001:100, drop 1.1"]
     assert feed.tell("saved 1.2") == ["caught up"]
     assert feed.tell("wait 1000") == [], "once"
+
+
+def test_an_idle_one_is_saved_at_once_where_much_of_the_log_has_passed() -> None:
+    """The source keeps its log for it."""
+    idle = "checkpoint_us=1000000 idle_checkpoint_us=1000000000 idle_checkpoint_bytes=250"
+    feed = Told("capture account", "tables account", f"options {idle}", "take over", "log 1 resent: insert ledger 1 x")
+
+    def saved(number: int) -> list[str]:
+        return [said for said in feed.tell(f"log {number}: insert ledger {number} x") if said.startswith("save")]
+
+    assert saved(2) == []
+    assert saved(3) == ["save checkpoint 1.1 log.000001:300"]
+    feed.tell("saved 1.1")
+    assert saved(4) == saved(5) == []
+    assert saved(6) == ["save checkpoint 1.2 log.000001:600"]

@@ -164,3 +164,17 @@ def test_an_unknown_column_is_refused() -> None:
 def test_any_column_may_be_asked_for_null() -> None:
     test = compile_filter(IsNull("c"), (Column("c", Kind.JSON),))
     assert (test((None,)), test(("{}",))) == (True, False)
+
+
+@pytest.mark.parametrize("kind", [Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE])
+def test_what_only_postgresql_has_compares_as_it_does_there(kind: Kind) -> None:
+    """NaN is greater than every number, the infinities are where they belong, and a filter meets them in a stream."""
+    columns = (Column("x", kind, type="double precision"),)
+    above, equal = (compile_filter(Compare("x", op, "1e300"), columns) for op in (">", "="))
+    assert [above((value,)) for value in ("NaN", "Infinity", "-Infinity", None)] == [True, True, False, None]
+    assert not any(equal((value,)) for value in ("NaN", "Infinity", "-Infinity"))
+
+
+def test_a_boolean_is_the_number_that_it_is() -> None:
+    test = compile_filter(Compare("x", "=", "1"), (Column("x", Kind.BOOL, type="boolean"),))
+    assert [test((value,)) for value in (1, 0, None)] == [True, False, None]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelock.engine.model.chunk_ranges import UNKNOWN, By, ChunkSplit, bucket, chunk_of
+from tidelock.engine.model.chunk_ranges import UNKNOWN, By, ChunkSplit, bucket, chunk_of, digest, number_rank
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Equality, SchemaMismatch
 
@@ -107,3 +107,59 @@ def test_a_split_that_says_nothing_sensible_tells_why() -> None:
     assert ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,), (5, 1), (6,))).fault() == ""
     assert ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,), (5,))).fault() == "its bounds do not ascend"
     assert ChunkSplit(NAME, By.NUMBERS, (), ((5,),)).fault() == "it names no column to split by"
+
+
+PARTED = Shape(
+    NAME,
+    (
+        Column("id", Kind.UUID, type="uuid"),
+        Column("word", Kind.TEXT, type="text"),
+        Column("amount", Kind.DECIMAL, precision=6, scale=2, type="numeric(6,2)"),
+        Column("n", Kind.INT, length=4, type="integer"),
+    ),
+)
+DIGITS = Column("amount", Kind.DECIMAL, precision=6, scale=2, type="numeric(6,2)")
+
+
+def test_values_of_one_order_are_told_by_it() -> None:
+    split = ChunkSplit(NAME, By.ORDERED, ("id",), (("7f000000-0000-0000-0000-000000000000",),))
+    of = chunk_of(split, PARTED)
+    low, high = "0" * 8 + "-0000-0000-0000-" + "0" * 12, "80000000-0000-0000-0000-000000000000"
+    assert [of((at, "", "0.00", 1)) for at in (low, split.bounds[0][0], high)] == [0, 1, 1]
+    words = chunk_of(ChunkSplit(NAME, By.ORDERED, ("word", "n"), (("Z", 5), ("a",), ("é",))), PARTED)
+    rows = (("A", 9), ("Z", 4), ("Z", 5), ("a", 0), ("zz", 0), ("😀", 0))
+    found = [words((low, word, "0.00", n)) for word, n in rows]
+    assert found == [0, 0, 1, 2, 2, 3], "as their bytes are: upper case first, what is not ASCII last"
+    numbers = chunk_of(ChunkSplit(NAME, By.ORDERED, ("amount",), ((-50,), (1050,))), PARTED)
+    assert [numbers((low, "", a, 1)) for a in ("-0.51", "-0.50", "0.00", "10.49", "10.50", "NaN")] == [0, 1, 1, 1, 2, 2]
+
+
+@given(st.lists(st.text(), min_size=2, max_size=2))
+def test_texts_are_compared_as_their_bytes_are(two: list[str]) -> None:
+    bound, word = two
+    chunks = chunk_of(ChunkSplit(NAME, By.ORDERED, ("word",), ((bound,),)), PARTED)
+    assert chunks(("", word, "", 0)) == int(word.encode() >= bound.encode())
+
+
+@given(st.decimals(-9999, 9999, places=2), st.decimals(-9999, 9999, places=2))
+def test_a_number_has_the_rank_of_its_digits(one: object, other: object) -> None:
+    ranks = [number_rank(DIGITS, f"{number:.2f}") for number in (one, other)]
+    assert (ranks[0] < ranks[1]) == (one < other) and max(ranks) < number_rank(DIGITS, "NaN") < 1 << 64  # type: ignore[operator]
+
+
+def test_a_digest_is_the_sha_of_what_postgresql_concatenates() -> None:
+    """`tests/adapters/test_postgres_copying_rows.py` asks a server for the same number."""
+    at = 2477908169
+    assert digest("7_C3A9_00FF") == (at,)
+    split = ChunkSplit(NAME, By.DIGEST, ("hall", "code", "raw"), ((at,), (at + 1,)))
+    assert chunk(split, 7, 0, "é", b"\x00\xff") == 1
+
+
+def test_what_has_no_order_is_refused() -> None:
+    words = chunk_of(ChunkSplit(NAME, By.ORDERED, ("word",), (("a",),)), PARTED)
+    with pytest.raises(SchemaMismatch, match="is no text"):
+        words(("", b"\xff", "", 0))
+    numbers = chunk_of(ChunkSplit(NAME, By.ORDERED, ("amount",), ((1,),)), PARTED)
+    for wrong in ("1.5", "Infinity", 3, None):
+        with pytest.raises(SchemaMismatch, match="is no number of its column's scale"):
+            numbers(("", "", wrong, 0))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelock.adapters.postgres.target.statements import identifier
+from tidelock.adapters.postgres.target.statements import identifier, output_text
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.engine.model.records import Column, Kind, Value
 
@@ -26,7 +26,9 @@ def asked(column: Column, type: str, table: str) -> str:
     name = f"{table}.{identifier(column.name)}"
     if type == "bytea":
         return f"encode({name}, 'hex')"
-    if column.kind is Kind.OTHER or (column.type and column.kind in _MOMENTS):
+    if column.kind is Kind.OTHER:
+        return f"CASE WHEN {name} IS DISTINCT FROM NULL THEN {output_text(name)} END"
+    if column.type and column.kind in _MOMENTS:
         return f"{name}::text"
     if column.kind in _BYTES:
         return f"encode(convert_to({name}::text, 'UTF8'), 'hex')"
@@ -39,6 +41,8 @@ def asked(column: Column, type: str, table: str) -> str:
         return f"to_char({moment}, '{_MOMENT}')"
     if type == "date":
         return f"to_char({name}, 'YYYY-MM-DD')"
+    if type == "real":  # the log has the 32-bit value widened, and its own text is shorter
+        return f"{name}::float8::text"
     if type == "inet":
         return f"host({name})"
     return f"{name}::text"

@@ -8,7 +8,8 @@ temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
-- columns that are arrays themselves, which `unnest` would flatten, travel as text.
+- columns that are arrays or composites themselves, which `unnest` would flatten, travel as text, as do all of a type
+  that only PostgreSQL has.
 
 Rows may hold `UNKNOWN`, for a value that stays as it is: they are updated by key, those with the same known columns
 together, and where fewer rows are there than were named the statement fails (`is_missing`).
@@ -64,6 +65,12 @@ def qualified(name: TableName) -> str:
     return f"{identifier(name.schema)}.{identifier(name.table)}"
 
 
+def output_text(expression: str) -> str:
+    """SQL for a value's text as its type writes it, `''` for NULL.  A cast may write another: `10.0.0.1/32` of an inet.
+    """
+    return f"format('%s', {expression})"
+
+
 class StepStatements:
     """The SQL of any steps, each by the statements of its table.  `of` raises Unwritable."""
 
@@ -105,6 +112,8 @@ class TableStatements:
         self._large = [
             i for i, c in enumerate(binding.shape.columns) if c.kind in _UNBOUNDED and not 0 < c.length <= SHORT_VALUE
         ]
+        # An array of arrays is one array, and a literal beside a composite a row of no type: such keys are unnested.
+        self._is_odd_key = any(binding.shape.columns[i].kind is Kind.OTHER for i in binding.key)
         self._large_key = [at for at, i in enumerate(binding.key) if i in self._large]
         columns = ", ".join(self._quoted[i] for i in self._written)
         self._insert = f"INSERT INTO {self.table} ({columns}) OVERRIDING SYSTEM VALUE "
@@ -140,7 +149,7 @@ class TableStatements:
         if not self.binding.key:
             for row, copies in Counter(keys).items():
                 yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
-        elif len(self.binding.key) == 1:
+        elif len(self.binding.key) == 1 and not self._is_odd_key:
             at = self.binding.key[0]
             for part in _parts(keys, self._large_key):
                 values = self._renderers[at]([key[0] for key in part])
@@ -157,7 +166,7 @@ class TableStatements:
         names = ", ".join(self._key_names)
         for part in _parts(keys, self._large_key):
             columns = self._columns(part, self.binding.key)
-            if len(part) <= FEW_ROWS:
+            if len(part) <= FEW_ROWS and not self._is_odd_key:
                 rows = literals.tuples([self._names[i] for i in self.binding.key], columns)
                 yield f"DELETE FROM {self.table} WHERE ({names}) IN ({rows})"
             else:
@@ -227,9 +236,13 @@ class TableStatements:
     def _keyed(self, key: Row) -> str:
         wanted = self._columns([key], self.binding.key)
         return " AND ".join(
-            f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}"
+            f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}{self._cast(i)}"
             for i, v in zip(self.binding.key, wanted, strict=True)
         )
+
+    def _cast(self, at: int) -> str:
+        """What makes a literal of a composite comparable, which is a row of no type as it stands."""
+        return f"::{base_type(self._targets[at].type)}" if self.binding.shape.columns[at].kind is Kind.OTHER else ""
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
         """Set-based, for rows whose key and unique columns stay."""
@@ -275,12 +288,17 @@ class TableStatements:
 
     def _equal(self, at: int, literal: str) -> str:
         name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
+        if self.binding.shape.columns[at].kind is Kind.OTHER:
+            # 1.0 and 1.00 are equal, as are a day and 24 hours; a composite of NULLs `IS NULL` and is none.
+            if literal == "NULL":
+                return f"{name} IS NOT DISTINCT FROM NULL"
+            return f"({name} IS DISTINCT FROM NULL AND {output_text(name)} = {literal})"
         if literal == "NULL":
             return f"{name} IS NULL"
         if base in _AS_JSONB:
             return f"{name}::jsonb = {literal}"
-        if base in _AS_TEXT or self.binding.shape.columns[at].kind is Kind.OTHER:
-            return f"{name}::text = {literal}"  # 1.0 and 1.00 are equal, and so are a day and 24 hours
+        if base in _AS_TEXT:
+            return f"{name}::text = {literal}"
         return f"{name} = {literal}"
 
     def _row_literals(self, row: Row, positions: Sequence[int]) -> list[str]:
@@ -319,12 +337,16 @@ class TableStatements:
         return f"unnest({typed}) {ordinality} AS s({names})"
 
     def _element(self, at: int) -> str:
-        type = self._targets[at].type
-        return "text" if type.endswith("[]") else base_type(type)
+        return "text" if self._is_text_in_array(at) else base_type(self._targets[at].type)
 
     def _typed(self, at: int) -> str:
         type = self._targets[at].type
-        return f"s.c{at}::{type}" if type.endswith("[]") else f"s.c{at}"
+        if not self._is_text_in_array(at):
+            return f"s.c{at}"
+        return f"s.c{at}::{type if type.endswith('[]') else base_type(type)}"
+
+    def _is_text_in_array(self, at: int) -> bool:
+        return self._targets[at].type.endswith("[]") or self.binding.shape.columns[at].kind is Kind.OTHER
 
 
 def _all_there(found: str, wanted: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shutil
 import signal
 import threading
 from collections.abc import Coroutine, Sequence
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from bench.harness.servers.database import Connection, Server
-from bench.harness.servers.place import ServerMissing, run, template, version
+from bench.harness.servers.place import ServerMissing, give, run, template, version
 
 PACKAGE = "postgresql"
 OLDEST = 15
@@ -148,3 +149,57 @@ class Postgres(Server):
 
     def unique_violations(self) -> int:
         return len(re.findall(r" 23505 ERROR: ", self.log_text()))
+
+
+class StrangePostgres(Postgres):
+    """A server with a system identifier of its own; others are copies of one template, and have one."""
+
+    def _prepare(self) -> None:
+        give(self.folder, self.account)
+        self._install(self.data)
+        (self.folder / "tmp").mkdir()
+        self.log.touch()
+
+
+class Standby(Postgres):
+    """A standby of `primary`, from a base backup of it; `promote` makes it a server of its own, on a new timeline."""
+
+    def __init__(self, primary: Postgres, extra: Sequence[str] = ()) -> None:
+        super().__init__(extra)
+        self._primary = primary
+
+    def _prepare(self) -> None:
+        give(self.folder, self.account)
+        run(
+            [
+                program("pg_basebackup"),
+                f"--host={self._primary.host}",
+                f"--port={self._primary.port}",
+                f"--username={self.user}",
+                f"--pgdata={self.data}",
+                "--checkpoint=fast",
+                "--wal-method=stream",
+                "--write-recovery-conf",
+            ],
+            self.account,
+            self.folder,
+        )
+        (self.folder / "tmp").mkdir()
+        self.log.touch()
+
+    def caught_up(self) -> bool:
+        """Tell whether it has all that the primary has written."""
+        ((end,),) = self._primary.execute("SELECT pg_current_wal_insert_lsn()::text")
+        ((reached,),) = self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{end}'::pg_lsn")
+        return bool(reached)
+
+    def promote(self) -> None:
+        """Returns when it takes writes."""
+        self.execute("SELECT pg_promote(true, 60)")
+
+    def take_slots(self) -> None:
+        """Copy the primary's slots, as servers before 17 need a tool to do; both must be stopped."""
+        folder = self.data / "pg_replslot"
+        for slot in (self._primary.data / "pg_replslot").iterdir():
+            shutil.copytree(slot, folder / slot.name)
+        give(folder, self.account)

@@ -1,0 +1,408 @@
+"""Messages of `pgoutput` in, chunks of source transactions out: the reader's state, without any I/O.
+
+- *Boundary*: the end LSN of the last whole transaction.  A position is it plus the ordinals taken of the transaction
+  behind it, so that reading again from there and dropping so many repeats nothing and loses nothing.
+- *Ordinals* depend on the log alone, not on a connection, a setting or the tables that are wanted: each row message
+  takes one, also one that changes nothing, and each TRUNCATE.  Relations, types, origins and logical messages take
+  none, as a server sends them when it sees fit.  The first row has ordinal `NOTICES`: those before it are for changes
+  of tables' forms, which stand before the transaction that shows them first, though only some readers can see them.
+- Whole transactions wait in `state.done`, rows of the open one in `state.rows`.  What waits is handed out when it
+  reaches `chunk_rows` rows or `chunk_bytes` of messages, the open one only when it alone is so large: memory is bounded
+  however large a transaction is, and a smaller one is never split.
+- A change of a form that comes when part of its transaction is handed out, or behind rows of the same table, stands
+  where it was met and takes no ordinal; it is never applied by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.compiled.forms import admit
+from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
+from tidelock.adapters.postgres.logical import messages
+from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
+from tidelock.adapters.postgres.logical.relation_changes import FormChange, quote_identifier
+from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
+from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
+from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.records import (
+    Ddl,
+    DdlKind,
+    Position,
+    RowChange,
+    SourceChunk,
+    SourceTransaction,
+    TableName,
+    spelled_lsn,
+)
+
+CHUNK_BYTES: Final = 4 << 20
+# Ordinals before a transaction's first row, for changes of tables' forms.
+NOTICES: Final = 64
+# So many transactions without wanted rows may pass before the position is told anyway.
+QUIET_TRANSACTIONS: Final = 5_000
+# The position of an idle source is told when so much time or log has passed, so that two feeds that store each other's
+# checkpoints do not keep each other awake.
+IDLE_US: Final = 60_000_000
+IDLE_BYTES: Final = 64 << 20
+
+Take: TypeAlias = Callable[[Any, int], None]
+
+
+class Assembly:
+    """Gathers transactions in `state`.  Chunks come out in `ready`, in log order.
+
+    `identity`: `<system identifier>/<database>`, which transactions name as their source.  `start.rows` ordinals of the
+    first transaction are dropped.  `origins`: transactions that came to the source by replication are taken as its own;
+    else one ends the reading.  `compiled`: the compiled form may be used.
+    `take`: takes a message (a buffer of bytes) that stands at an LSN.  It raises SourceError, and what the catalogue of
+    `relations` raises.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        start: Position,
+        relations: Relations,
+        wanted: Callable[[TableName], bool],
+        is_marker: Callable[[TableName], bool],
+        chunk_rows: int = 500,
+        chunk_bytes: int = CHUNK_BYTES,
+        *,
+        origins: bool = False,
+        compiled: bool = True,
+    ) -> None:
+        self.ready: list[SourceChunk] = []
+        use = compiled and UsualMessages is not None
+        made: type[PlainStreamState] = StreamState if use else PlainStreamState
+        self.state = made(start.file, identity, start.offset, start.rows)
+        self.relations = relations
+        self._wanted = wanted
+        self._is_marker = is_marker
+        self.chunk_rows = chunk_rows
+        self.chunk_bytes = chunk_bytes
+        self._origins = origins
+        self._told = start.offset
+        self._told_us = 0
+        self._handlers: dict[int, Callable[[bytes, int], None]] = {
+            messages.INSERT: self._row,
+            messages.UPDATE: self._row,
+            messages.DELETE: self._row,
+            messages.BEGIN: self._begin,
+            messages.COMMIT: self._commit,
+            messages.RELATION: self._relation,
+            messages.TYPE: self._type,
+            messages.TRUNCATE: self._truncate,
+            messages.MESSAGE: self._message,
+            messages.ORIGIN: self._origin,
+        }
+        self.take: Take = UsualMessages(self).take if use and UsualMessages is not None else self.take_plain
+
+    @property
+    def open(self) -> bool:
+        """Is a transaction open?"""
+        return self.state.is_open
+
+    @property
+    def place(self) -> Position:
+        """The position where the open transaction begins, or the last one ended."""
+        return Position(self.state.file, self.state.boundary)
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def take_plain(self, payload: bytes | bytearray | memoryview, lsn: int) -> None:
+        """Takes a message in the Python form.  Raises as `take` does."""
+        b = bytes(payload)
+        kind = b[0] if b else 0
+        handler = self._handlers.get(kind)
+        try:
+            if handler is None:
+                raise self._unknown(kind)
+            handler(b, lsn)
+        except SourceError as error:
+            error.position = error.position or f"{self.state.file}:{spelled_lsn(lsn)}"
+            raise
+        except MALFORMED as error:
+            raise unreadable(kind, error, self.state.file, lsn) from error
+
+    def _unknown(self, kind: int) -> DamagedMessage:
+        letter = chr(kind) if 32 < kind < 127 else f"{kind:#04x}"
+        return DamagedMessage(f"the logical replication stream has a message {letter}, which protocol 1 has not")
+
+    def _begin(self, b: bytes, lsn: int) -> None:
+        state = self.state
+        begun = messages.begin(b)
+        if state.is_open:
+            raise DamagedMessage("a transaction begins inside another")
+        if begun.commit_lsn < state.boundary:
+            raise LogGap(
+                f"a transaction comes that was committed at {spelled_lsn(begun.commit_lsn)}, before this place",
+                f"The stream goes back, which no slot does by itself: {RESYNC}",
+            )
+        state.is_open = True
+        state.number, state.commit_us, state.xid = begun.commit_lsn, begun.commit_us, begun.xid
+        state.parted = False
+        state.ordinal, state.octets, state.notices = NOTICES, 0, 0
+        state.first = state.skip
+
+    def _commit(self, b: bytes, lsn: int) -> None:
+        """It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader."""
+        state = self.state
+        self._require_open("a commit")
+        ended = messages.commit(b)
+        if ended.commit_lsn != state.number or ended.end_lsn <= ended.commit_lsn:
+            raise DamagedMessage("a commit is not the one that its transaction said")
+        if state.ordinal < state.skip:
+            raise LogGap(
+                f"the transaction committed at {spelled_lsn(state.number)} has {state.ordinal - NOTICES} rows, but "
+                f"{state.skip - NOTICES} of it were read before",
+                f"The source's log is not the one that was read before: {RESYNC}",
+            )
+        state.server_us = state.commit_us
+        if state.rows or state.marks or state.parted or state.first:
+            state.done_rows += len(state.rows)
+            state.done_octets += state.octets
+            state.done.append(self._taken(ended.end_lsn, complete=True))
+        state.is_open = False
+        state.boundary = ended.end_lsn
+        state.skip = state.first = 0
+        state.quiet += 1
+        if self._is_full() or state.quiet >= QUIET_TRANSACTIONS:
+            self.flush()
+
+    def _row(self, b: bytes, lsn: int) -> None:
+        state = self.state
+        self._require_open("a row")
+        table = self._table(messages.row_oid(b), lsn)
+        ordinal = state.ordinal
+        state.ordinal += 1
+        if table.reader is None or (ordinal < state.skip and table.role is Role.WANTED):
+            return
+        message = messages.row(b)
+        if table.role is Role.MARKER:
+            if message.kind == messages.INSERT:
+                self._mark(table, table.reader.change(message, ordinal))
+            return
+        change = table.reader.change(message, ordinal)
+        state.octets += len(b)
+        if change is not None:
+            state.rows.append(change)
+        if self._is_full():
+            self.relieve()
+
+    def _mark(self, table: KnownTable, change: RowChange | None) -> None:
+        """Marks stay, however early they were: the first part that is handed out must tell whence the transaction came,
+        also where that part begins in its middle."""
+        if change is not None and change.after is not None:
+            self.state.marks.append((table.number, change.after))
+
+    def _relation(self, b: bytes, lsn: int) -> None:
+        self.relations.tell(messages.relation(b))
+
+    def _table(self, oid: int, lsn: int) -> KnownTable:
+        """The table of which something comes in the open transaction; a change of its form is told first."""
+        known = self.relations.tables.get(oid)
+        if known is not None:
+            return known
+        try:
+            change = self.relations.resolve(oid, self._role)
+        except KeyError:
+            raise DamagedMessage("a row comes of a table that was not told before") from None
+        if change is not None:
+            self._change(change, lsn)
+        return self.relations.tables[oid]
+
+    def _type(self, b: bytes, lsn: int) -> None:
+        self.relations.name_type(messages.type_(b))
+
+    def _truncate(self, b: bytes, lsn: int) -> None:
+        self._require_open("a TRUNCATE")
+        told = messages.truncate(b)
+        tables = [self._table(oid, lsn) for oid in told.oids]
+        state = self.state
+        taken = state.ordinal
+        state.ordinal += 1
+        wanted = [table for table in tables if table.role is Role.WANTED]
+        if taken >= state.skip and wanted:
+            if state.rows or state.marks:
+                state.ordinal = taken
+                self._hand_out_part()
+                state.ordinal = taken + 1
+            names = tuple(table.name for table in wanted)
+            words = ", ".join(f"{quote_identifier(name.schema)}.{quote_identifier(name.table)}" for name in names)
+            ddl = Ddl("", f"TRUNCATE {words}", state.source, lsn, DdlKind.TRUNCATE, names)
+            self._statement(ddl, state.ordinal)
+            state.parted = True
+
+    def _message(self, b: bytes, lsn: int) -> None:
+        """Others' messages mean nothing here, and ours (`tidelock`) nothing yet."""
+        told = messages.logical_message(b)
+        if told.transactional:
+            self._require_open("a transactional message")
+
+    def _origin(self, b: bytes, lsn: int) -> None:
+        self._require_open("an origin")
+        told = messages.origin(b)
+        if not self._origins:
+            raise UnsuitableLog(
+                f"a transaction came to the source by replication, from its origin {told.name}",
+                "Leave the tables of that subscription out of the publication, or read them where they are written;"
+                f" {RESYNC}",
+            )
+
+    def _require_open(self, what: str) -> None:
+        if not self.state.is_open:
+            raise DamagedMessage(f"{what} comes where no transaction is open")
+
+    def _role(self, name: TableName) -> Role:
+        if self._is_marker(name):
+            return Role.MARKER
+        return Role.WANTED if self._wanted(name) else Role.UNWANTED
+
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def _change(self, change: FormChange, lsn: int) -> None:
+        """Have a change of a form stand before the open transaction, or where that cannot be, at this place.
+
+        Its identity is the place and the table: no other statement of the log has that.
+        """
+        state = self.state
+        source = f"{state.source}:{change.oid}"
+        ddl = Ddl("", change.statement, source, lsn, change.kind, change.tables, added=change.added)
+        number = self.relations.number_before(change.oid)
+        behind_rows = any(row.table == number for row in state.rows)
+        if state.parted or state.skip >= NOTICES or behind_rows or state.notices == NOTICES:
+            self._change_in_place(ddl)
+            return
+        taken = state.notices
+        state.notices += 1
+        if taken < state.skip:
+            return
+        rows, state.rows = state.rows, []
+        marks, state.marks = state.marks, []
+        octets, state.octets = state.octets, 0
+        self.flush()
+        ordinal, state.ordinal = state.ordinal, state.notices
+        self._statement(ddl, state.notices)
+        state.rows, state.marks, state.octets, state.ordinal = rows, marks, octets, ordinal
+
+    def _change_in_place(self, ddl: Ddl) -> None:
+        state = self.state
+        if state.ordinal < state.skip:
+            return
+        if ddl.kind is not DdlKind.OTHER:
+            words = f"{ddl.statement}, inside a transaction of which rows were taken before"
+            ddl = msgspec.structs.replace(ddl, kind=DdlKind.OTHER, statement=words, added=())
+        if state.rows or state.marks:
+            self._hand_out_part()
+        self._statement(ddl, state.ordinal)
+        state.parted = True
+
+    def _statement(self, ddl: Ddl, rows: int) -> None:
+        """Hand out a statement of the open transaction, behind which `rows` ordinals of it are taken."""
+        state = self.state
+        self.flush()
+        transaction = self._taken(state.boundary, complete=False)
+        transaction.ddl = ddl
+        self._emit([transaction], rows)
+
+    # -- chunks --------------------------------------------------------------------------------------------------
+
+    def keepalive(self, wal_end: int, clock_us: int, *, soon: bool = False) -> None:
+        """Take a keepalive: the server has sent all before `wal_end`, and its clock says `clock_us` (µs since 1970).
+
+        The position moves where nothing is open and enough was passed since it was told last, or at once (`soon`); the
+        time is told always.
+        """
+        state = self.state
+        state.server_us = max(state.server_us, clock_us)
+        if state.is_open:
+            return
+        self._told_us = self._told_us or clock_us
+        moved = 0 if state.skip else wal_end - self._told
+        if moved > 0 and (soon or moved >= IDLE_BYTES or clock_us - self._told_us >= IDLE_US):
+            state.boundary = max(state.boundary, wal_end)
+        if state.done:
+            self.flush()
+        else:
+            self._emit([], state.skip)
+
+    def flush(self) -> None:
+        """Hands out whole transactions, or at least the position if it moved."""
+        state = self.state
+        state.quiet = 0
+        if state.done or self._told != state.boundary:
+            done, state.done = state.done, []
+            self._emit(done, state.first if state.is_open else state.skip)
+
+    def go_on(self) -> None:
+        """Tells how far the open transaction is read, if part of it was handed out.
+
+        Whoever holds that part waits for the rest, however much of it is of other tables.
+        """
+        state = self.state
+        if state.is_open and (state.parted or state.skip > 0) and state.ordinal > max(state.first, state.skip):
+            self._hand_out_part()
+
+    def relieve(self) -> None:
+        """Hands out what waits, and of the open transaction a part if it alone is large."""
+        state = self.state
+        if state.done:
+            self.flush()
+        if len(state.rows) >= self.chunk_rows or state.octets >= self.chunk_bytes:
+            self._hand_out_part()
+
+    def _is_full(self) -> bool:
+        state = self.state
+        return (
+            state.done_rows + len(state.rows) >= self.chunk_rows
+            or state.done_octets + state.octets >= self.chunk_bytes
+        )
+
+    def _hand_out_part(self) -> None:
+        state = self.state
+        self.flush()
+        part = self._taken(state.boundary, complete=False)
+        state.parted = True
+        self._emit([part], state.ordinal)
+
+    def _taken(self, end: int, complete: bool) -> SourceTransaction:
+        """Take out what was gathered of the open transaction, which is then empty."""
+        state = self.state
+        first = state.first
+        state.first = max(first, state.ordinal)
+        transaction = SourceTransaction(
+            state.source,
+            state.number,
+            state.file,
+            end,
+            state.rows,
+            first,
+            state.first - first,
+            complete,
+            state.commit_us,
+            None,
+            tuple(state.marks) if state.marks else (),
+        )
+        state.rows = []
+        state.marks = []
+        state.octets = 0
+        return transaction
+
+    def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
+        state = self.state
+        state.done_rows = state.done_octets = 0
+        if self._told != state.boundary:
+            self._told, self._told_us = state.boundary, state.server_us
+        last = Position(state.file, state.boundary, rows)
+        self.ready.append(SourceChunk(transactions, last, self.relations.announce(), state.server_us))
+
+
+try:
+    admit("row_decoder")
+    from tidelock.adapters.postgres.logical.row_decoder import UsualMessages
+except ImportError:
+    UsualMessages = None  # type: ignore[misc, assignment]

@@ -1,0 +1,112 @@
+"""The capture process of a PostgreSQL source: the log of a feed, read and sent on, in a process of its own.
+
+Started as `python -m tidelock.adapters.postgres.logical.capture_process FD`, it waits on the socket FD for its
+`CaptureOrder`, so that its start-up overlaps the takeover.  From then on the other side sends each checkpoint that the
+target has stored (`Stored`), which is what the server is told.  It ends when the log fails it, or when the other side
+closes the socket.
+
+The other side may not read for long, because the target is slow.  Then the server goes on hearing of us: nothing here
+blocks in a write.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import sys
+
+from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
+
+import msgspec
+
+from tidelock.adapters.ports.capture_messages import FAILED, CaptureOrder, Failed, Stored
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.postgres.logical.batch_frames import frame
+from tidelock.adapters.postgres.logical.captured_log import CapturedLog
+from tidelock.adapters.process.frames import receive, send
+from tidelock.adapters.process.gc_tuning import calm
+
+_PIECE = 1 << 20
+
+
+def main() -> None:
+    """Run the capture process."""
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
+        signal.signal(number, signal.SIG_IGN)
+    calm()
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        capture(msgspec.msgpack.decode(receive(channel), type=CaptureOrder), channel)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        channel.close()
+
+
+def capture(order: CaptureOrder, channel: socket.socket) -> None:
+    """Read on until the log fails us; the last frame says why.  Raises OSError, EOFError when the other side is
+    gone."""
+    log = CapturedLog(order)
+    parent = Parent(channel, log)
+    try:
+        for batch in log.batches(parent):
+            parent.send(frame(batch))
+    except SourceError as error:
+        channel.setblocking(True)
+        send(channel, FAILED, msgspec.msgpack.encode(Failed.of(error)))
+
+
+class Parent:
+    """The process that started this one: takes frames, and sends what it has stored.
+
+    An `Errand` of the reader: what it sends is taken while the log says nothing, too.
+    """
+
+    def __init__(self, channel: socket.socket, log: CapturedLog) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        self._log = log
+        self._arrived = bytearray()
+        self._stored = msgspec.msgpack.Decoder(Stored)
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def run(self) -> None:
+        """Takes what has been sent.  Raises EOFError, OSError when the other side is gone, and SourceError."""
+        try:
+            part = self._channel.recv(_PIECE)
+        except BlockingIOError:
+            return
+        if not part:
+            raise EOFError("the other process is gone")
+        self._arrived += part
+        while len(self._arrived) >= 4:
+            end = 4 + int.from_bytes(self._arrived[:4], "little")
+            if len(self._arrived) < end:
+                return
+            stored = self._stored.decode(self._arrived[4:end])
+            del self._arrived[:end]
+            self._log.note_stored(stored.position)
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame; tends the log while the other side does not read.  Raises OSError, EOFError, SourceError."""
+        self.run()
+        self._log.tend()
+        left = memoryview(frame)
+        while left:
+            try:
+                left = left[self._channel.send(left) :]
+            except BlockingIOError:
+                self._wait()
+
+    def _wait(self) -> None:
+        readable, _, _ = select.select([self], [self], [], self._log.seconds_left)
+        if readable:
+            self.run()
+        self._log.tend()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Reads a PostgreSQL source's log and has chunks of decoded transactions put together.
+
+The reader is synchronous and meant for a process of its own.  It does not reconnect: after any SourceError the caller
+starts a new one from the `last` position of the last chunk it took; what was in between is read again, nothing is lost.
+
+*What the server is told.*  That it need keep nothing before the checkpoint that the target has stored, and never more:
+what was received but not stored must be there to be read again.  It is told
+as often as `wal_sender_timeout` wants to hear of us, also while nobody takes the chunks (`tend`): a slow target would
+else lose its source again and again.
+
+*A server that shuts down* waits until we have confirmed all that it has sent, and asks for that again and again.  A
+checkpoint may be a minute away, so we leave, and connect again.  While nobody takes the chunks we do not hear it ask:
+so we look now and then whether it lets new sessions in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import select
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Final, Protocol
+
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
+from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
+from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
+from tidelock.adapters.postgres.logical.history import confirm
+from tidelock.adapters.postgres.logical.overview import suitable, tables
+from tidelock.adapters.postgres.logical.positions import Identity
+from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
+from tidelock.adapters.postgres.logical.relations import Relations
+from tidelock.adapters.postgres.logical.session import Session, connect, session
+from tidelock.adapters.postgres.logical.slots import find_slot, require_publication, slot_of
+from tidelock.adapters.postgres.logical.stream import DATA, KEEPALIVE, Keepalive, Stream
+from tidelock.engine.model.records import Position, SourceChunk, TableName
+
+_LONGEST_SILENCE_OF_OURS: Final = 10.0
+_TOLD_PER_TIMEOUT: Final = 4
+_FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
+_FAREWELL_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 5.0
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Errand(Protocol):
+    """Something else that is waited for while the log says nothing: ready to be read, `run` is called."""
+
+    def fileno(self) -> int: ...
+
+    def run(self) -> None: ...
+
+
+class LogicalReader:
+    """`patterns`: of the feed's tables, all of which the publication must have.  `stored`: the checkpoint that the
+    target is known to have; None: nothing is confirmed until `note_stored`.  `further`: places that the log must hold
+    besides `start` (`engine.protocol.effects.RequestResend`).
+    """
+
+    def __init__(
+        self,
+        place: Endpoint,
+        *,
+        patterns: Sequence[str],
+        wanted: Callable[[TableName], bool],
+        is_marker: Callable[[TableName], bool],
+        start: Position,
+        stored: Position | None = None,
+        chunk_rows: int = 500,
+        chunk_bytes: int = CHUNK_BYTES,
+        heartbeat_seconds: float = 1.0,
+        further: Sequence[Position] = (),
+    ) -> None:
+        self.ready: list[SourceChunk] = []
+        self._place = place
+        self._patterns = patterns
+        self._wanted = wanted
+        self._is_marker = is_marker
+        self._start = start
+        self._stored = stored.offset if stored is not None else 0
+        self._chunk_rows = chunk_rows
+        self._chunk_bytes = chunk_bytes
+        self._heartbeat = heartbeat_seconds
+        self._further = further
+        self._session: Session | None = None
+        self._stream: Stream | None = None
+        self._period = _LONGEST_SILENCE_OF_OURS
+        self._told_at = self._asked_at = self._heard_at = self._looked_at = time.monotonic()
+        self._proof = ""
+        self._catalogue = CatalogueSession(place)
+        self._questions: list[tuple[int, float]] = []
+
+    # ------------------------------------------------------------------ reading
+
+    def chunks(self) -> Iterator[SourceChunk]:
+        """Chunks for ever, in log order.  Raises SourceError."""
+        with contextlib.closing(self.steps()) as steps:
+            for _ in steps:
+                yield from self.ready
+                self.ready.clear()
+
+    def steps(self, errand: Errand | None = None) -> Generator[None, None, None]:
+        """Reads for ever; at each step there are chunks in `ready`, to be taken out before the next.  Raises
+        SourceError, and what the errand raises."""
+        try:
+            yield from self._steps(errand)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the stream; the iterator of `chunks` must not be used any more."""
+        self._catalogue.close()
+        opened, self._session, self._stream = self._session, None, None
+        if opened is not None:
+            opened.close()
+
+    def _steps(self, errand: Errand | None) -> Iterator[None]:
+        stream, assembly = self._begin()
+        made = assembly.ready
+        while True:
+            message = stream.next()
+            if message is None:
+                assembly.flush()
+                if made:
+                    self._hand_out(made)
+                    yield
+                self._wait(stream, errand)
+                continue
+            self._heard_at = now = time.monotonic()
+            kind = message[0]
+            if kind == DATA:
+                assembly.take(*stream.data(message))
+                self._questions.clear()
+            elif kind == KEEPALIVE:
+                self._keepalive(stream.keepalive(message), assembly)
+            else:
+                raise stream.unknown(message)
+            if now - self._told_at >= self._period:
+                self._tell()
+            if made:
+                self._hand_out(made)
+                yield
+
+    def _begin(self) -> tuple[Stream, Assembly]:
+        """Asks whose log it is, asks for it, and makes what understands it."""
+        opened = self._session = connect(self._place, replication=True, application="tidelock capture")
+        suitable(opened)
+        identity = confirm(opened, self._start, self._further)
+        require_publication(opened, slot_of(self._place), tables(opened, self._patterns))
+        self._period = _period(str(opened.rows("SHOW wal_sender_timeout")[0][0]))
+        here = self._here(identity)
+        self._proof = here.proof
+        relations = Relations(functools.partial(read_relation, self._catalogue.ask))
+        assembly = Assembly(
+            identity.source, here, relations, self._wanted, self._is_marker, self._chunk_rows, self._chunk_bytes
+        )
+        stream = self._stream = Stream(opened, slot_of(self._place), here.offset)
+        self._told_at = self._asked_at = self._heard_at = time.monotonic()
+        return stream, assembly
+
+    def _here(self, identity: Identity) -> Position:
+        """The start as a place of the timeline that the server is on now."""
+        return identity.place(self._start.offset, self._start.rows)
+
+    def _hand_out(self, made: list[SourceChunk]) -> None:
+        """Gives each chunk's position the proof of which log it is of."""
+        for chunk in made:
+            last = chunk.last
+            self.ready.append(
+                SourceChunk(
+                    chunk.transactions,
+                    Position(last.file, last.offset, last.rows, "", self._proof),
+                    chunk.shapes,
+                    chunk.server_us,
+                )
+            )
+        made.clear()
+
+    # ------------------------------------------------------------------ what the server is told
+
+    def note_stored(self, position: Position) -> None:
+        """Tells the server that the target has stored this checkpoint.  Raises SourceError."""
+        if position.offset > self._stored:
+            self._stored = position.offset
+            if self._stream is not None:
+                self._tell()
+
+    def tend(self) -> None:
+        """Lets the server hear of us while nobody takes the chunks; to be called every `seconds_left`.  Raises
+        SourceError."""
+        if self._stream is None:
+            return
+        now = time.monotonic()
+        if now - self._told_at >= self._period:
+            self._tell()
+        if now - max(self._heard_at, self._looked_at) >= _LOOK_SECONDS + self._heartbeat:
+            self._looked_at = now
+            self._leave_if_it_refuses()
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until `tend` has something to do."""
+        return min(max(0.0, self._told_at + self._period - time.monotonic()), _LOOK_SECONDS)
+
+    def _tell(self, *, ask: bool = False) -> None:
+        assert self._stream is not None, "the stream is told of while it is read"
+        self._stream.tell(self._stored, ask=ask)
+        self._told_at = time.monotonic()
+        if ask:
+            self._asked_at = self._told_at
+
+    def _keepalive(self, keepalive: Keepalive, assembly: Assembly) -> None:
+        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint of an
+        idle source follows is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
+        if keepalive.asks:
+            self._leave_if_it_ends(keepalive.end, time.monotonic())
+            self._tell()
+        assembly.keepalive(keepalive.end, keepalive.clock_us, soon=True)
+
+    def _leave_if_it_ends(self, end: int, now: float) -> None:
+        self._questions = [(at, when) for at, when in self._questions if at == end and now - when < _FAREWELL_SECONDS]
+        self._questions.append((end, now))
+        if len(self._questions) >= _FAREWELLS:
+            raise self._shuts_down()
+
+    def _leave_if_it_refuses(self) -> None:
+        """Raises Unreachable where the server lets nobody in because it shuts down."""
+        try:
+            with session(self._place):
+                pass
+        except Busy as error:
+            if "shutting down" in error.message:
+                raise self._shuts_down() from None
+        except SourceError:
+            pass  # what is wrong with the stream itself shows there
+
+    def _shuts_down(self) -> Unreachable:
+        return Unreachable(f"{self._place} shuts down", "Start a new reader from the last position")
+
+    def _wait(self, stream: Stream, errand: Errand | None) -> None:
+        """Waits for more of the log, and asks the server for a sign of life when nothing has come for a while."""
+        now = time.monotonic()
+        quiet = now - max(self._heard_at, self._asked_at)
+        if quiet >= self._heartbeat:
+            self._tell(ask=True)
+        if now - self._heard_at >= self._longest_silence:
+            self._look_after()
+        left = min(self.seconds_left, max(0.0, self._heartbeat - quiet) or self._heartbeat)
+        waits: list[Stream | Errand] = [stream] if errand is None else [stream, errand]
+        readable, _, _ = select.select(waits, [stream] if stream.push() else [], [], left)
+        if errand is not None and errand in readable:
+            errand.run()
+        self.tend()
+
+    @property
+    def _longest_silence(self) -> float:
+        return max(self._place.read_seconds, 4 * self._heartbeat + 10.0)
+
+    def _look_after(self) -> None:
+        """The server may be reading much that is not ours; then the slot is in use by this session.  Raises
+        Unreachable."""
+        assert self._session is not None
+        with session(self._place) as other:
+            slot = find_slot(other, slot_of(self._place))
+        if slot is None or slot.active_pid != self._session.connection.backend_pid:
+            raise Unreachable(
+                f"{self._place} sent nothing for {self._longest_silence:.0f} s, and does not know of this session",
+                "Start a new reader from the last position",
+            )
+        self._heard_at = time.monotonic()
+
+
+def _period(timeout: str) -> float:
+    """How often the server must hear of us, by its `wal_sender_timeout` (`1min`; `0`: it waits for ever)."""
+    found = re.fullmatch(r"(\d+)([a-z]*)", timeout)
+    seconds = int(found[1]) * _UNITS.get(found[2], 0.001) if found else 0.0
+    return min(_LONGEST_SILENCE_OF_OURS, seconds / _TOLD_PER_TIMEOUT) if seconds else _LONGEST_SILENCE_OF_OURS
+
+

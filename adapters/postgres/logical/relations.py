@@ -1,0 +1,213 @@
+"""The tables of a stream: their columns by the oid that rows name, and notices of DDL.
+
+A server tells a table's columns before its first row in a connection, and again after anything about the table may have
+changed.  What it told is thrown away with the connection (`Relations` is made anew for each); the *forms* of tables
+may be kept over it, only to be compared with what is told next: a message that differs from the last one of the same
+oid is the one notice of DDL that there is (`relation_changes`).
+
+After each relation message the catalogue is asked anew: REPLICA IDENTITY FULL flags every column as key, so the primary
+key is not in the message, and neither is what a type is.  It is asked when the first row comes: a server also tells of
+partitions, whose rows then come as their table's.  Rows of tables that nobody wants are counted, and cost no query.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.postgres.column_types import PostgresType, column_of
+from tidelock.adapters.postgres.logical.messages import Relation, Type
+from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
+from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, FormColumn, changed, spelled
+from tidelock.adapters.postgres.logical.row_reader import RowReader
+from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.records import ReplicaIdentity, Shape, TableName
+
+Catalogue: TypeAlias = Callable[[int, Sequence[int]], RelationCatalogue]
+"""Facts of a table, by its oid, and of these types: `functools.partial(read_relation, ask)`."""
+_IDENTITIES: Final[dict[str, ReplicaIdentity]] = {"f": "full", "d": "key", "i": "key", "n": "nothing"}
+
+
+class Role(enum.Enum):
+    """MARKER: `tidelock_progress`, whose inserted rows tell that a transaction was replicated (design 6)."""
+
+    WANTED = enum.auto()
+    MARKER = enum.auto()
+    UNWANTED = enum.auto()
+
+
+class KnownTable:
+    """A table as the last relation message of its oid has it.  `number`: of its shape in the stream; -1 where it is not
+    wanted."""
+
+    __slots__ = ("name", "number", "oid", "reader", "role", "shape")
+
+    def __init__(self, oid: int, name: TableName, role: Role, number: int = -1, shape: Shape | None = None) -> None:
+        self.oid = oid
+        self.name = name
+        self.role = role
+        self.number = number
+        self.shape = shape
+        self.reader = RowReader(number, shape) if shape is not None else None
+
+
+class Relations:
+    """The tables of one connection.
+
+    `catalogue`: may ask the server, on another connection.  `former`: forms that an earlier connection left (`forms`).
+    `tables`: by oid, of those of which rows may come; `resolve` adds one that was told of and had no row yet.
+    """
+
+    def __init__(self, catalogue: Catalogue, former: Mapping[int, Form] = {}) -> None:
+        self.tables: dict[int, KnownTable] = {}
+        self._catalogue = catalogue
+        self._forms = dict(former)
+        self._oids = {form.name: oid for oid, form in former.items()}
+        self._types: dict[int, Type] = {}
+        self._told: dict[int, Relation] = {}  # and no row of it has come
+        self._known: dict[int, KnownTable] = {}  # before they were told of again
+        self._unannounced: dict[int, Shape] = {}
+        self._numbered = 0
+
+    @property
+    def forms(self) -> Mapping[int, Form]:
+        """Forms of all wanted tables that are known, by oid: to be told to the `Relations` of the next connection."""
+        return self._forms
+
+    def announce(self) -> dict[int, Shape]:
+        """Returns the shapes numbered since the last call."""
+        shapes, self._unannounced = self._unannounced, {}
+        return shapes
+
+    def name_type(self, type_: Type) -> None:
+        """Note the name of a type; it stands before the relation that uses it, and serves where the catalogue has the
+        type no more."""
+        self._types[type_.oid] = type_
+
+    def tell(self, relation: Relation) -> None:
+        """Note a relation message: what was known of the table holds no more."""
+        self._told[relation.oid] = relation
+        if (known := self.tables.pop(relation.oid, None)) is not None:
+            self._known[relation.oid] = known
+
+    def number_before(self, oid: int) -> int | None:
+        """Returns the number that the table's shape had before it was told of again."""
+        known = self._known.get(oid)
+        return known.number if known is not None else None
+
+    def resolve(self, oid: int, role_of: Callable[[TableName], Role]) -> FormChange | None:
+        """Make the table known of which a row comes.  Returns what the last relation message says of a change of it.
+
+        Raises KeyError for a table that was not told of, UnsuitableLog, and what the catalogue raises.
+        """
+        relation = self._told.pop(oid)
+        name = TableName(relation.schema, relation.name)
+        role, former = role_of(name), self._forms.get(relation.oid)
+        if role is Role.UNWANTED:
+            self.tables[relation.oid] = KnownTable(relation.oid, name, role)
+            return self._gone(former, name)
+        facts = self._catalogue(relation.oid, [column.type for column in relation.columns])
+        types = self._all_types(relation, facts)
+        form = _form(relation, name, facts, types)
+        shape = _shape(relation, name, facts, types)
+        self._note(relation.oid, role, shape)
+        return self._compared(form, facts, shape) if role is Role.WANTED else None
+
+    def _note(self, oid: int, role: Role, shape: Shape) -> None:
+        known = self._known.get(oid)
+        if known is None or known.shape != shape or known.role is not role:
+            known = KnownTable(oid, shape.name, role, self._numbered, shape)
+            self._unannounced[self._numbered] = shape
+            self._numbered += 1
+        self.tables[oid] = known
+
+    def _compared(self, form: Form, facts: RelationCatalogue, shape: Shape) -> FormChange | None:
+        """Note the form.  Returns how it differs from the last one of this oid, or of this name."""
+        former = self._forms.get(form.oid) or self._forms.get(self._oids.get(form.name, form.oid))
+        if former is not None and former.oid != form.oid:
+            del self._forms[former.oid]
+        self._forms[form.oid] = form
+        if former is not None and former.name != form.name:
+            self._oids.pop(former.name, None)
+        self._oids[form.name] = form.oid
+        return changed(former, form, facts.columns, shape.columns) if former is not None else None
+
+    def _gone(self, former: Form | None, name: TableName) -> FormChange | None:
+        """A wanted table that has a name by which it is not wanted."""
+        if former is None:
+            return None
+        del self._forms[former.oid]
+        self._oids.pop(former.name, None)
+        return changed(former, Form(former.oid, name, former.columns, former.primary_key), {}, ())
+
+    def _all_types(self, relation: Relation, facts: RelationCatalogue) -> dict[int, PostgresType]:
+        """Types of the columns; one that was dropped since has the name that the stream told, or none."""
+        found = dict(facts.types)
+        for column in relation.columns:
+            if column.type not in found:
+                told = self._types.get(column.type)
+                schema, name = (told.schema, told.name) if told is not None else ("", f"dropped type {column.type}")
+                found[column.type] = PostgresType(column.type, schema, name)
+        return found
+
+
+def _form(
+    relation: Relation, name: TableName, facts: RelationCatalogue, types: Mapping[int, PostgresType]
+) -> Form:
+    columns = tuple(
+        FormColumn(
+            column.name,
+            column.type,
+            column.modifier,
+            spelled(types, column.type, column.modifier),
+            found.number if (found := facts.columns.get(column.name)) is not None else 0,
+        )
+        for column in relation.columns
+    )
+    return Form(relation.oid, name, columns, facts.primary_key)
+
+
+def _shape(
+    relation: Relation, name: TableName, facts: RelationCatalogue, types: Mapping[int, PostgresType]
+) -> Shape:
+    columns = tuple(column_of(column.name, types[column.type], column.modifier) for column in relation.columns)
+    identity, key = _identity(relation, name, facts)
+    names = {column.name for column in columns}
+    if not names.issuperset(key):
+        raise UnsuitableLog(
+            f"the primary key of {name} has other columns now than the table had at this place of the log",
+            f"Its key was changed or renamed since: {RESYNC}",
+        )
+    return Shape(name, columns, key, identity)
+
+
+def _identity(
+    relation: Relation, name: TableName, facts: RelationCatalogue
+) -> tuple[ReplicaIdentity, tuple[str, ...]]:
+    """Returns what old rows tell, and the key.
+
+    A partition's rows come as its table's.  What they tell is by the partition's identity, how it is marked (O or K) by
+    the table's.  Marked K, a NULL may be a value or none, so it is taken for none; marked O, it would be taken for a
+    value, so each partition must log whole rows.
+    """
+    own = _settled(Identity(relation.identity, tuple(column.name for column in relation.columns if column.is_key)))
+    leaves = [_settled(identity) for identity in facts.leaves]
+    identity = _IDENTITIES[own.letter]
+    if identity == "full" and any(leaf.letter != "f" for leaf in leaves):
+        raise UnsuitableLog(
+            f"{name} has REPLICA IDENTITY FULL, and a partition of it has not",
+            f"ALTER TABLE … REPLICA IDENTITY FULL at each partition; then {RESYNC}",
+        )
+    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*own.key} for leaf in leaves):
+        raise UnsuitableLog(
+            f"{name} and its partitions have replica identities of different columns",
+            f"ALTER TABLE … REPLICA IDENTITY FULL at each partition, then at the table; then {RESYNC}",
+        )
+    return identity, own.key if identity == "key" else facts.primary_key
+
+
+def _settled(identity: Identity) -> Identity:
+    """DEFAULT without a primary key logs nothing."""
+    return Identity("n") if not identity.key and identity.letter in "di" else identity

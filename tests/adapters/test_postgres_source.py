@@ -1,0 +1,760 @@
+"""A PostgreSQL source end to end: its log, read by logical decoding, at a PostgreSQL target, exactly.
+
+The rules are those of `adapters.postgres.logical`: what the server is told, whose log it is, which slot.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from bench.harness.rig import Rig, kill_at_random, until
+from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.workload import Workload
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.postgres.logical.making import keep_log
+from tidelock.adapters.postgres.logical.positions import lsn_of
+from tidelock.engine.model.records import TableName
+
+ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
+COPY_SECONDS = 180.0
+ELSEWHERE = ("CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.other (v text)")
+
+
+@pytest.fixture
+def source(postgres_source: Postgres) -> Postgres:
+    return postgres_source
+
+
+@pytest.fixture
+def make_standby() -> Iterator[Callable[[Postgres], Standby]]:
+    with ExitStack() as stack:
+        yield lambda primary: stack.enter_context(Standby(primary, ["--wal-keep-size=256MB"]))
+
+
+def made(make_rig: Callable[..., Rig], source: Server, target: Server, name: str, **options: Any) -> Rig:
+    """A feed whose slot is there."""
+    rig = make_rig(source, target, name, lanes=options.pop("lanes", 4), **options)
+    rig.table("item", ITEM)
+    rig.at_source("ALTER TABLE item REPLICA IDENTITY FULL")
+    rig.catch_up()
+    return rig
+
+
+def insert(rig: Rig, first: int, last: int) -> None:
+    rig.at_source(f"INSERT INTO item SELECT n, 'of ' || n, n / 4.0 FROM generate_series({first}, {last}) AS n")
+
+
+def slot(rig: Rig, what: str) -> str:
+    sql = f"SELECT ({what})::text FROM pg_replication_slots WHERE slot_name = '{slot_name(rig.name)}'"
+    return str(rig.source.execute(sql, database=rig.schema)[0][0])
+
+
+def confirmed(rig: Rig) -> int:
+    return lsn_of(slot(rig, "confirmed_flush_lsn"))
+
+
+def checkpoint(rig: Rig) -> int:
+    stored = rig.rows(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed='{rig.name}'")
+    return int(json.loads(stored[0][0])[1])
+
+
+def end_of_log(server: Postgres) -> int:
+    return lsn_of(str(server.execute("SELECT pg_current_wal_lsn()::text")[0][0]))
+
+
+def assert_halted(rig: Rig, *words: str) -> None:
+    assert rig.catch_up_code() == 4, rig.said()[-3000:]
+    said = rig.said()
+    for word in words:
+        assert word in said, said[-3000:]
+
+
+def way_out(rig: Rig) -> None:
+    """What a halt says, done to the letter; then nothing differs, and the feed goes on."""
+    done = rig.command("resync", "@", "--yes")
+    assert done.code == 0, done
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+    insert(rig, 9001, 9010)
+    rig.catch_up()
+    rig.assert_exact()
+
+
+# ------------------------------------------------------------------ rows
+
+
+def test_rows_transactions_and_savepoints(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    rig = made(make_rig, source, postgres, "rows")
+    insert(rig, 1, 20)
+    rig.at_source(
+        "UPDATE item SET name = 'other', amount = -0.05 WHERE id % 3 = 0",
+        "DELETE FROM item WHERE id % 5 = 0",
+        "UPDATE item SET id = id + 100 WHERE id % 7 = 0",
+        "UPDATE item SET name = NULL WHERE id = 1",
+        "UPDATE item SET name = name",
+        "BEGIN; INSERT INTO item VALUES (50, 'kept', 1); SAVEPOINT a; INSERT INTO item VALUES (51, 'undone', 1); "
+        "UPDATE item SET amount = 9 WHERE id = 50; ROLLBACK TO a; INSERT INTO item VALUES (52, 'kept', 2); COMMIT",
+        "BEGIN; INSERT INTO item VALUES (60, 'undone', 1); ROLLBACK",
+        "BEGIN; UPDATE item SET id = -1 WHERE id = 1; UPDATE item SET id = 1 WHERE id = 2; "
+        "UPDATE item SET id = 2 WHERE id = -1; COMMIT",
+    )
+    rig.catch_up()
+    rig.assert_exact()
+    kept = rig.rows("SELECT id::text FROM item WHERE id BETWEEN 50 AND 99 ORDER BY id")
+    assert kept == [("50",), ("52",)]
+
+
+WORK = [
+    (Mix, "row", "postgres", "FULL"),
+    (Churn, "row", "postgres", "FULL"),
+    (Churn, "transaction", "postgres", "FULL"),
+    (Churn, "row", "postgres", "DEFAULT"),
+    (Churn, "row", "mariadb", "FULL"),
+    (Churn, "transaction", "mysql", "FULL"),
+    (Churn, "row", "mysql", "DEFAULT"),
+]
+
+
+@pytest.mark.parametrize(("kind", "consistency", "target", "identity"), WORK, ids=lambda v: getattr(v, "name", v))
+def test_a_workload(
+    kind: type[Workload],
+    consistency: str,
+    target: str,
+    identity: str,
+    make_rig: Callable[..., Rig],
+    source: Postgres,
+    request: pytest.FixtureRequest,
+) -> None:
+    server = request.getfixturevalue(target)
+    rig = make_rig(source, server, "load", lanes=4, consistency=consistency, batch_rows=200)
+    workload = made_workload(rig, kind(), identity)
+    rig.catch_up()
+    rig.load(workload, 4000, 7)
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def made_workload(rig: Rig, workload: Workload, identity: str = "FULL") -> Workload:
+    rig.make(workload)
+    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY {identity}" for table in workload.tables))
+    return workload
+
+
+def test_a_role_that_writes_days_first(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """The walsender spells values as its session says, which a role may say otherwise."""
+    rig = make_rig(source, postgres, "spelled", lanes=2)
+    columns = "id int PRIMARY KEY, day date, moment timestamptz, span interval, data bytea, f float8"
+    rig.table("value", columns)
+    role = f"reader_{rig.schema}"
+    settings = {
+        "datestyle": "'SQL, DMY'", "intervalstyle": "iso_8601", "timezone": "'Asia/Tokyo'", "bytea_output": "escape",
+        "extra_float_digits": "0", "statement_timeout": "'3s'",
+    }  # fmt: skip
+    rig.at_source(
+        "ALTER TABLE value REPLICA IDENTITY FULL",
+        f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 's''e\\c ret'",
+        *(f"ALTER ROLE {role} SET {name} = {value}" for name, value in settings.items()),
+    )
+    rig.source_url = source.url(rig.schema, role, "s'e\\c ret")
+    rig.catch_up()
+    rig.at_source(
+        "INSERT INTO value VALUES (1, '2026-02-01', '2026-02-01 03:04:05.000006+09', '1 mon 2 days 03:04:05', "
+        "'\\x00ff5c', 0.1::float8 + 0.2)",
+        "UPDATE value SET day = '2026-12-11' WHERE id = 1",
+    )
+    rig.catch_up()
+    found = rig.rows(
+        "SELECT day::text, extract(epoch FROM moment)::text, span::text, encode(data, 'hex'), "
+        "(f = 0.1::float8 + 0.2)::text FROM value"
+    )
+    assert found == [("2026-12-11", "1769882645.000006", "1 mon 2 days 03:04:05", "00ff5c", "true")]
+
+
+def test_truncates_stand_where_they_were(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """One message names all tables of a statement; rows before it are gone, rows behind it stay."""
+    rig = made(make_rig, source, postgres, "emptied")
+    child = "id int PRIMARY KEY, item int REFERENCES {}item (id)"
+    rig.table("child", child.format(""), child.format(f"{rig.schema}."))
+    rig.at_source("ALTER TABLE child REPLICA IDENTITY FULL")
+    publish(rig, "child")
+    insert(rig, 1, 100)
+    rig.at_source(
+        "INSERT INTO child SELECT n, n FROM generate_series(1, 50) AS n",
+        "TRUNCATE item, child",
+        "INSERT INTO item VALUES (1, 'again', 1)",
+        "BEGIN; INSERT INTO item VALUES (2, 'gone', 2); TRUNCATE item CASCADE; INSERT INTO item VALUES (2, 'kept', 3); "
+        "INSERT INTO child VALUES (7, 2); COMMIT",
+    )
+    rig.catch_up()
+    rig.assert_exact()
+    assert rig.rows("SELECT id::text, name FROM item") == [("2", "kept")]
+
+
+def publish(rig: Rig, table: str) -> None:
+    """As the halt for a table that the publication lacks says."""
+    rig.at_source(f"ALTER PUBLICATION {slot_name(rig.name)} ADD TABLE {table}")
+
+
+def test_partitions_come_as_their_table(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    rig = make_rig(source, postgres, "parts", lanes=2)
+    columns = "id int, day date, v text, PRIMARY KEY (id, day)"
+    rig.at_source(
+        f"CREATE TABLE visit ({columns}) PARTITION BY RANGE (day)",
+        "CREATE TABLE visit_1 PARTITION OF visit FOR VALUES FROM ('2026-01-01') TO ('2026-02-01')",
+        "CREATE TABLE visit_2 PARTITION OF visit FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')",
+        *(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in ("visit", "visit_1", "visit_2")),
+    )
+    rig.at_target(f"CREATE TABLE {rig.schema}.visit ({columns})")
+    rig.catch_up()
+    rig.at_source(
+        "INSERT INTO visit SELECT n, '2026-01-20'::date + n, 'of ' || n FROM generate_series(1, 30) AS n",
+        "UPDATE visit SET v = 'other' WHERE id % 3 = 0",
+        "UPDATE visit SET day = day + 14 WHERE id = 5",
+        "DELETE FROM visit WHERE id % 7 = 0",
+    )
+    rig.catch_up()
+    rows = "SELECT id::text, day::text, v FROM visit ORDER BY id"
+    assert rig.source.execute(rows, database=rig.schema) == rig.rows(rows)
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_long_values_that_an_update_leaves_alone(
+    identity: str, make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """The log does not tell them again: the target keeps what it has, also where the key changes."""
+    rig = make_rig(source, postgres, "long", lanes=2)
+    rig.table("page", "id int PRIMARY KEY, body text, seen int")
+    rig.at_source("ALTER TABLE page ALTER body SET STORAGE EXTERNAL", f"ALTER TABLE page REPLICA IDENTITY {identity}")
+    rig.catch_up()
+    rig.at_source("INSERT INTO page SELECT n, repeat('abc' || n, 3000), 0 FROM generate_series(1, 20) AS n")
+    rig.catch_up()
+    rig.at_source(
+        "UPDATE page SET seen = seen + 1",
+        "UPDATE page SET id = id + 100 WHERE id % 4 = 0",
+        "BEGIN; UPDATE page SET seen = 9 WHERE id = 3; UPDATE page SET body = 'short' WHERE id = 3; "
+        "UPDATE page SET seen = 10 WHERE id = 3; COMMIT",
+        "BEGIN; INSERT INTO page VALUES (50, repeat('x', 9000), 1); UPDATE page SET seen = 2 WHERE id = 50; COMMIT",
+        "DELETE FROM page WHERE id % 5 = 0",
+    )
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_column_that_is_added_with_a_constant(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """The relation message is the notice; it stands before the transaction that shows the new form first."""
+    rig = made(make_rig, source, postgres, "wider")
+    process = rig.run()
+    insert(rig, 1, 10)
+    until(rig.equal, "rows at the target")
+    rig.at_source("ALTER TABLE item ADD COLUMN extra int DEFAULT 7", "UPDATE item SET extra = 8 WHERE id = 3")
+    until(lambda: rig.equal() or not process.running, "the column at the target")
+    assert process.running, rig.said()[-2000:]
+    process.stop()
+    rig.assert_exact()
+
+
+# ------------------------------------------------------------------ who may what
+
+
+def test_the_rights_that_init_prints_are_enough(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """A user that owns nothing: somebody else runs the statements that `init` prints, then all goes by itself."""
+    rig = make_rig(source, postgres, "poor", lanes=2)
+    rig.table("item", ITEM)
+    role = f"reader_{rig.schema}"
+    rig.at_source("ALTER TABLE item REPLICA IDENTITY FULL", f"CREATE ROLE {role} LOGIN PASSWORD 'p'")
+    rig.source_url = source.url(rig.schema, role, "p")
+    printed = rig.command("init", "--json", "@")
+    for statement in printed.json["statements"]:
+        if statement["side"] == "source" and statement["administrator"]:
+            rig.at_source(statement["sql"].replace("'…'", "'p'"))
+    done = rig.command("init", "--apply", "@")
+    assert done.code == 0, done
+    insert(rig, 1, 10)
+    rig.catch_up()
+    rig.assert_exact()
+    assert count(rig) == 10, "it begins with init"
+
+
+# ------------------------------------------------------------------ what the server is told
+
+
+def test_the_slot_follows_the_stored_checkpoint_and_never_passes_it(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """What was received, but not stored, must be there to be read again."""
+    rig = made(make_rig, source, postgres, "told")
+    process = rig.run()
+    insert(rig, 1, 100)
+    until(rig.equal, "rows at the target")
+    end = checkpoint(rig)
+    until(lambda: confirmed(rig) >= end, "the slot at the checkpoint")
+    rig.at_target("BEGIN; LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+    insert(rig, 101, 200)
+    written = end_of_log(source)
+    until(lambda: lsn_of(received(rig)) >= written, "the rows at the reader")
+    assert confirmed(rig) <= checkpoint(rig) < written
+    sender = slot(rig, "active_pid")
+    rig.at_source(f"SELECT pg_terminate_backend({sender})")  # reading goes on behind all that was taken
+    until(lambda: slot(rig, "active_pid") not in (sender, "None"), "another reader")
+    insert(rig, 201, 300)
+    written = end_of_log(source)
+    until(lambda: lsn_of(received(rig)) >= written, "the rows at the reader")
+    assert confirmed(rig) <= checkpoint(rig) < written
+    process.kill()
+    assert confirmed(rig) <= checkpoint(rig) < written
+    rig.at_target("ROLLBACK")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def received(rig: Rig) -> str:
+    found = rig.source.execute(
+        "SELECT coalesce(max(write_lsn), '0/0')::text FROM pg_stat_replication WHERE application_name LIKE 'tidelock%'",
+        database=rig.schema,
+    )
+    return str(found[0][0])
+
+
+def test_a_target_that_is_slower_than_the_source_is_patient(
+    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    """The server hears of a reader whose target takes nothing for long: else it would be ended again and again."""
+    source = make_postgres(extra=["--wal-sender-timeout=2s"])
+    rig = made(make_rig, source, postgres, "slow", batch_rows=100)
+    process = rig.run()
+    insert(rig, 1, 10)
+    until(rig.equal, "rows at the target")
+    rig.at_target("BEGIN; LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+    rig.at_source("INSERT INTO item SELECT n, repeat('x', 1000), 1 FROM generate_series(11, 60000) AS n")
+    sender = slot(rig, "active_pid")
+    held_until = time.monotonic() + 8.0
+    while time.monotonic() < held_until:
+        assert slot(rig, "active_pid") == sender, source.log_text()[-2000:]
+        time.sleep(0.3)
+    assert "terminating walsender" not in source.log_text()
+    rig.at_target("ROLLBACK")
+    until(rig.equal, "rows at the target", 90.0)
+    assert slot(rig, "active_pid") == sender
+    process.stop()
+
+
+def test_an_idle_source_lets_its_log_go(
+    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    """Other tables' log must not be held for a feed that has nothing to do; 64 MiB of it are enough to move."""
+    source = make_postgres()
+    rig = made(make_rig, source, postgres, "idle")
+    process = rig.run()
+    insert(rig, 1, 1)
+    until(rig.equal, "a row at the target")
+    before = confirmed(rig)
+    rig.at_source(
+        *ELSEWHERE,
+        "INSERT INTO elsewhere.other SELECT repeat(n::text, 200) FROM generate_series(1, 100000) AS n",
+    )
+    written = end_of_log(source)
+    assert written - before > 80 << 20
+    until(lambda: confirmed(rig) - before >= 64 << 20, "a slot that has moved on")
+    assert confirmed(rig) <= checkpoint(rig)
+    process.stop()
+
+
+@pytest.mark.parametrize("rows", [100, 60_000], ids=["read", "not read"])
+def test_a_server_shuts_down_while_the_target_takes_nothing(
+    rows: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    """It would wait until its readers have confirmed all, which no checkpoint allows now; `stop` raises if it does."""
+    source = make_postgres()
+    rig = made(make_rig, source, postgres, "stuck", batch_rows=100)
+    process = rig.run()
+    insert(rig, 1, 10)
+    until(rig.equal, "rows at the target")
+    rig.at_target("BEGIN; LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
+    rig.at_source(f"INSERT INTO item SELECT n, repeat('x', 1000), 1 FROM generate_series(11, {rows}) AS n")
+    source.restart()
+    rig.at_target("ROLLBACK")
+    rig.reconnect()
+    until(lambda: rig.equal() or not process.running, "rows at the target", 90.0)
+    process.check()
+    process.stop()
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_a_source_that_is_restarted(
+    how: str, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    """A server that shuts down waits for its readers; ours does not keep it waiting."""
+    source = make_postgres()
+    rig = made(make_rig, source, postgres, "restarted")
+    process = rig.run()
+    insert(rig, 1, 1000)
+    until(rig.equal, "rows at the target")
+    rig.at_source(*ELSEWHERE, "INSERT INTO elsewhere.other VALUES ('not ours')")
+    source.restart() if how == "restart" else (source.kill(), source.start())
+    rig.reconnect()
+    insert(rig, 1001, 2000)
+    until(lambda: rig.equal() or not process.running, "rows at the target", 60.0)
+    assert process.running, rig.said()[-2000:]
+    process.stop()
+    rig.catch_up()
+    rig.assert_exact()
+
+
+# ------------------------------------------------------------------ crashes
+
+
+@pytest.mark.parametrize("kind", [Mix, Churn], ids=["mix", "churn"])
+def test_sigkill_at_random_moments(
+    kind: type[Workload], make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    killed(make_rig(source, postgres, "killed", lanes=4, batch_rows=200), kind(), 5)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("kind", [Mix, Churn], ids=["mix", "churn"])
+def test_sigkill_at_twenty_random_moments(
+    kind: type[Workload], make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    killed(make_rig(source, postgres, "killed", lanes=8), kind(), 20)
+
+
+def killed(rig: Rig, workload: Workload, kills: int) -> None:
+    made_workload(rig, workload)
+    rig.catch_up()
+    work = rig.work(workload, 1_000_000, 3, 1500)
+    kill_at_random(rig, kills, random.Random(3), 1.2, work)
+    counts = work.stop()
+    rig.catch_up()
+    rig.assert_exact()
+    assert rig.epoch() > kills * 4 // 5, "too many runs died before they took over"
+    assert counts.changes > kills * 100
+
+
+def test_a_large_transaction_comes_in_parts(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """Memory stays flat however large a transaction is, also where the run is killed in the middle of it."""
+    rig = made(make_rig, source, postgres, "large", batch_rows=500)
+    process = rig.run()
+    rig.at_source("INSERT INTO item SELECT n, repeat('x', 300), 1 FROM generate_series(1, 400000) AS n")
+    most = 0
+    until(lambda: count(rig) > 20_000, "parts at the target", 60.0)
+    process.kill()
+    process = rig.run()
+    deadline = time.monotonic() + 120.0
+    while count(rig) < 400_000 and process.running and time.monotonic() < deadline:
+        most = max(most, resident(process))
+        time.sleep(0.1)
+    process.check()
+    process.stop()
+    rig.catch_up()
+    rig.assert_exact()
+    assert most < 400 << 20, f"{most >> 20} MiB"
+
+
+def count(rig: Rig) -> int:
+    return int(rig.rows("SELECT count(*)::text FROM item")[0][0])
+
+
+def resident(process: Process) -> int:
+    """Bytes of the largest process of the run."""
+    from pathlib import Path
+
+    sizes = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) == process.pid:
+                sizes.append(int((folder / "statm").read_text().split()[1]) * 4096)
+        except (OSError, IndexError):
+            continue
+    return max(sizes, default=0)
+
+
+# ------------------------------------------------------------------ which log, which slot
+
+
+def test_a_slot_that_was_made_anew_halts(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """PostgreSQL would go on from the new slot without a word."""
+    rig = made(make_rig, source, postgres, "anew")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    name = slot_name(rig.name)
+    rig.at_source(f"SELECT pg_drop_replication_slot('{name}')")
+    insert(rig, 11, 20)
+    rig.at_source(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    insert(rig, 21, 30)
+    stood = checkpoint(rig)
+    assert_halted(rig, "was made anew", "tidelock resync", spelled(stood), slot(rig, "confirmed_flush_lsn"))
+    assert count(rig) == 10
+    assert checkpoint(rig) == stood
+    way_out(rig)
+
+
+def spelled(lsn: int) -> str:
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def test_a_slot_that_was_dropped_halts(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    rig = made(make_rig, source, postgres, "dropped")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    rig.at_source(f"SELECT pg_drop_replication_slot('{slot_name(rig.name)}')")
+    insert(rig, 11, 20)
+    assert_halted(rig, "has no slot", "tidelock resync")
+    assert count(rig) == 10
+    assert rig.source.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = $1", slot_name(rig.name)) == []
+
+
+def test_a_slot_without_a_checkpoint_is_made_anew(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """A first run made it and ended before it stored a checkpoint: what came since is no part of the feed."""
+    rig = make_rig(source, postgres, "early", lanes=2)
+    rig.table("item", ITEM)
+    name = slot_name(rig.name)
+    rig.at_source(
+        "ALTER TABLE item REPLICA IDENTITY FULL",
+        f"CREATE PUBLICATION {name} FOR TABLE item WITH (publish_via_partition_root = true)",
+        f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')",
+    )
+    before = confirmed(rig)
+    insert(rig, 1, 10)
+    rig.catch_up()
+    assert confirmed(rig) > before
+    assert count(rig) == 0
+    insert(rig, 11, 20)
+    rig.catch_up()
+    assert count(rig) == 10
+
+
+def test_a_lost_slot_halts(
+    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    source = make_postgres(extra=["--max-slot-wal-keep-size=1MB", "--max-wal-size=32MB", "--min-wal-size=32MB"])
+    rig = made(make_rig, source, postgres, "lost")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    rig.at_source(*ELSEWHERE)
+    for _ in range(6):
+        rig.at_source("INSERT INTO elsewhere.other VALUES ('x')", "SELECT pg_switch_wal()", "CHECKPOINT")
+    assert slot(rig, "wal_status") == "lost"
+    insert(rig, 11, 20)
+    assert_halted(rig, "is lost", "max_slot_wal_keep_size", "tidelock resync")
+    assert count(rig) == 10
+    way_out(rig)
+
+
+def test_a_promoted_standby_without_the_slot_halts(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    primary = make_postgres()
+    rig = made(make_rig, primary, postgres, "promoted")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    standby = make_standby(primary)
+    until(standby.caught_up, "a standby")
+    primary.stop()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 11, 20)
+    assert_halted(rig, "has no slot", "promoted", "tidelock resync")
+    assert count(rig) == 10
+    way_out(rig)
+
+
+def test_a_promoted_standby_that_has_the_slot_goes_on(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    """What we hold was committed before the fork, so it is the same log."""
+    primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    standby = make_standby(primary)
+    rig = made(make_rig, primary, postgres, "switched")
+    insert(rig, 1, 10)
+    until(standby.caught_up, "a standby")
+    rig.catch_up()
+    primary.stop()
+    standby.stop()
+    standby.take_slots()
+    standby.start()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 11, 20)
+    rig.catch_up()
+    rig.assert_exact()
+    assert count(rig) == 20
+
+
+def test_a_promoted_standby_that_lacks_what_was_applied_halts(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    """Places behind the fork are used again, for other transactions."""
+    primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    rig = made(make_rig, primary, postgres, "forked")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    standby = make_standby(primary)
+    until(standby.caught_up, "a standby")
+    standby.stop()
+    insert(rig, 11, 20)
+    rig.catch_up()
+    stood = checkpoint(rig)
+    primary.stop()
+    standby.take_slots()
+    with (standby.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write("primary_conninfo = ''\n")
+    standby.start()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 31, 400)
+    assert end_of_log(standby) > stood, "the places are used again"
+    assert_halted(rig, "is not the one", "left timeline 1", "tidelock resync", spelled(stood))
+    assert count(rig) == 20
+    way_out(rig)
+
+
+def moved_to(rig: Rig, server: Postgres) -> None:
+    rig.source = server
+    rig.source_url = server.url(rig.schema)
+    rig.reconnect()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Postgres]:
+    with StrangePostgres() as server:
+        yield server
+
+
+def test_another_server_halts(
+    make_rig: Callable[..., Rig], source: Postgres, stranger: Postgres, postgres: Postgres
+) -> None:
+    rig = made(make_rig, source, postgres, "foreign")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    other = stranger
+    other.execute(f"CREATE DATABASE {rig.schema}")
+    other.execute_script(
+        f"CREATE SCHEMA {rig.schema}; CREATE TABLE {rig.schema}.item ({ITEM}); "
+        f"CREATE PUBLICATION {slot_name(rig.name)} FOR TABLE {rig.schema}.item "
+        "WITH (publish_via_partition_root = true)",
+        database=rig.schema,
+    )
+    other.execute(
+        "SELECT pg_create_logical_replication_slot($1::name, 'pgoutput')", slot_name(rig.name), database=rig.schema
+    )
+    while end_of_log(other) <= checkpoint(rig):  # so that it has a place of that name
+        other.execute("SELECT pg_logical_emit_message(true, 'test', repeat('x', 10000))")
+        other.execute("SELECT pg_switch_wal()")
+    rig.source_url = other.url(rig.schema)
+    assert_halted(rig, "is not the one", "here is system")
+    assert count(rig) == 10
+
+
+def test_a_server_put_back_from_an_older_copy_halts(
+    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    import shutil
+
+    from bench.harness.servers.place import give
+
+    source = make_postgres()
+    rig = made(make_rig, source, postgres, "restored")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    source.stop()
+    kept = source.folder / "kept"
+    shutil.copytree(source.data, kept)
+    source.start()
+    rig.reconnect()
+    insert(rig, 11, 3000)
+    rig.catch_up()
+    source.stop()
+    shutil.rmtree(source.data)
+    kept.rename(source.data)
+    give(source.data, source.account)
+    source.start()
+    rig.reconnect()
+    assert_halted(rig, "is not the one", "put back from a backup")
+
+
+def test_a_table_that_the_publication_lacks_halts(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """Its changes are not in the log, and the log does not say so; the command of the halt adds it."""
+    rig = made(make_rig, source, postgres, "lacking")
+    rig.table("later", "id int PRIMARY KEY, v int")
+    rig.at_source("ALTER TABLE later REPLICA IDENTITY FULL")
+    assert_halted(rig, "lacks", f"{rig.schema}.later", "ALTER PUBLICATION")
+    found = re.search(r"ALTER PUBLICATION [^;]+;", rig.said())
+    assert found is not None
+    rig.at_source(found[0], "INSERT INTO later VALUES (1, 1)")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_table_without_a_replica_identity_is_not_published(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """PostgreSQL would refuse each of the application's own updates."""
+    rig = make_rig(source, postgres, "bare", lanes=2)
+    rig.table("bare", "v int", "v int")
+    assert rig.catch_up_code() in (1, 4), rig.said()
+    assert "REPLICA IDENTITY FULL" in rig.said()
+    with pytest.raises(UnsuitableLog, match="REPLICA IDENTITY FULL"):
+        keep_log(load(rig.feed).source_url, [TableName(rig.schema, "bare")])
+    rig.at_source("INSERT INTO bare VALUES (1)", "UPDATE bare SET v = 2", "DELETE FROM bare")
+
+
+def test_a_run_waits_for_the_promotion_of_a_standby(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    """An address that has moved already, to a server that takes no writes yet, is no reason to halt."""
+    primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    standby = make_standby(primary)
+    rig = made(make_rig, primary, postgres, "waits")
+    insert(rig, 1, 10)
+    until(standby.caught_up, "a standby")
+    rig.catch_up()
+    primary.stop()
+    standby.stop()
+    standby.take_slots()
+    standby.start()
+    rig.source_url = standby.url(rig.schema)
+    process = rig.run()
+    until(lambda: "is a standby" in rig.said() or not process.running, "a run that waits")
+    process.check()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 11, 20)
+    until(lambda: rig.equal() or not process.running, "rows at the target", 60.0)
+    process.check()
+    process.stop()
