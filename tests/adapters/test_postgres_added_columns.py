@@ -57,8 +57,9 @@ def test_old_rows_of_a_postgres_target_have_the_value(server: Postgres, name: st
     target = server.database("target")
     server.execute_script("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)", database=target)
     for _ in range(2):  # a restart may run it once more
+        server.execute_script("SET standard_conforming_strings = off", database=target)
         for statement in translate(ddl, "postgres", lambda table: table):
-            server.execute_script(f"SET standard_conforming_strings = off; {statement}", database=target)
+            server.execute_script(statement, database=target)
     server.execute_script("SET timezone = 'UTC'", database=target)
     ((text,),) = server.execute(f"SELECT {quoted_name(ddl)}::text FROM t", database=target)
     assert text == value
