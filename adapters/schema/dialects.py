@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -10,6 +11,9 @@ from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import is_text, mysql_type, without_comments
 from tidelock.engine.model.records import Kind
 
+ROW_BYTES = 60_000
+"""Of columns in a row of MySQL and MariaDB, about: texts without a length are beside it."""
+_TEXT_LENGTH = re.compile(r"(?:var)?char\((\d+)\)")
 _OWN_KINDS = (Kind.UUID, Kind.INET4, Kind.INET6, Kind.VECTOR)
 _ONLY_MYSQL = re.compile(r"_0900_|^gb18030_")
 _ONLY_MARIADB = re.compile(r"_nopad_|uca1400|_croatian_mysql561_|_myanmar_|_thai_520_")
@@ -32,7 +36,30 @@ def from_postgres(table: SourceTable, *, mariadb: bool) -> SourceTable:
 
     Texts get the collation that tells all texts apart, as PostgreSQL's own do.
     """
-    return replace(table, columns=tuple(_of_postgres(column, mariadb) for column in table.columns if column.logged))
+    keys = {name for unique in table.uniques for name in unique.columns}
+    columns = tuple(_of_postgres(column, mariadb) for column in _narrowed(table.columns, keys) if column.logged)
+    return replace(table, columns=columns)
+
+
+def _narrowed(columns: Sequence[SourceColumn], keys: Collection[str]) -> list[SourceColumn]:
+    """Returns columns whose texts fit in a row, which holds 65,535 bytes: the longest lose their length, and are kept
+    beside it.
+    """
+    made = list(columns)
+    longest = sorted(range(len(made)), key=lambda at: made[at].column.length, reverse=True)
+    for at in longest:
+        column = made[at].column
+        if sum(map(_row_bytes, made)) <= ROW_BYTES or column.kind is not Kind.TEXT:
+            break
+        if column.name not in keys:
+            made[at] = replace(made[at], column=replace(column, length=0, type="text"))
+    return made
+
+
+def _row_bytes(column: SourceColumn) -> int:
+    """Returns about how many bytes of a row a column takes."""
+    found = _TEXT_LENGTH.match(mysql_type(column.column))
+    return 4 * int(found[1]) + 2 if found else 12
 
 
 def without_long_keys(table: SourceTable) -> SourceTable:

@@ -504,6 +504,19 @@ async def test_a_key_of_any_length_cannot_be_in_mysql(to_mysql: Place) -> None:
     )}  # fmt: skip
 
 
+async def test_texts_that_do_not_fit_in_a_row(to_mysql: Place) -> None:
+    """A row of MySQL holds 65,535 bytes; the longest texts become such as are kept beside it."""
+    columns = ", ".join(f"c{n} varchar({3000 + n})" for n in range(9))
+    to_mysql.at_source(f"CREATE TABLE t (id int PRIMARY KEY, {columns}, flags bit(64), b char(200))")
+    await made(to_mysql)
+    types = to_mysql.target.execute(
+        "SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY ORDINAL_POSITION",
+        to_mysql.database,
+    )
+    assert [t for (t,) in types][1:10] == ["varchar"] * 4 + ["longtext"] * 5
+    assert await to_mysql.findings() == []
+
+
 async def test_a_collation_that_folds_what_postgresql_keeps_apart(to_mysql: Place) -> None:
     to_mysql.at_source("CREATE TABLE t (id varchar(20) PRIMARY KEY)")
     to_mysql.at_target("CREATE TABLE t (id varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY)")
