@@ -490,8 +490,9 @@ async def test_a_slot_that_was_made_anew(place: Place) -> None:
 # -------------------------------------------------------------------------------------------------------- MySQL's side
 
 
-async def test_a_key_of_any_length_cannot_be_in_mysql(to_mysql: Place) -> None:
-    to_mysql.at_source("CREATE TABLE t (id text PRIMARY KEY, v text UNIQUE)")
+@pytest.mark.parametrize("type_", ["text", "varchar(800)"])
+async def test_a_key_that_is_too_long_for_mysql(to_mysql: Place, type_: str) -> None:
+    to_mysql.at_source(f"CREATE TABLE t (id {type_} PRIMARY KEY, v {type_} UNIQUE)")
     with pytest.raises(CannotRun) as refused:
         await init_plan(to_mysql.feed())
     assert refused.value.finding.kind == "key-length"
