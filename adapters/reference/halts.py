@@ -99,8 +99,9 @@ SOURCE: Final = (
          f"{_SLOTS}_slot_that_was_made_anew_halts", True),
     Halt(("SourceError",), ("is not the feed's: plugin", "already, which is not ours"),
          "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),
-    Halt(("UnsuitableLog",), ("has no publication",), "the feed's publication was dropped, so its tables are not in the "
-         "log", f"`CREATE PUBLICATION` as it says, then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("has no publication",),
+         "the feed's publication was dropped, so its tables are not in the log",
+         f"`CREATE PUBLICATION` as it says, then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("leaves changes out, or names partitions",), "the publication does not publish all",
          f"`ALTER PUBLICATION` as it says, then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("so the log has nothing of what changes there",),
