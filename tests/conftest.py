@@ -1,8 +1,8 @@
 """Real servers for tests.
 
-`mariadb`, `mysql`, `other_mysql`, `postgres` and `kafka` are started once a worker, when first asked for, and shared:
-take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.  A test that restarts,
-kills or configures a server makes its own with `make_…`.
+`mariadb`, `mysql`, `other_mysql`, `postgres`, `postgres_source` and `kafka` are started once a worker, when first
+asked for, and shared: take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.
+A test that restarts, kills or configures a server makes its own with `make_…`.
 """
 
 import gc
@@ -131,6 +131,13 @@ def other_mysql() -> Iterator[MySql]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_source() -> Iterator[Postgres]:
+    """A source for feeds to `postgres`."""
     with Postgres() as server:
         yield server
 

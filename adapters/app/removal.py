@@ -22,7 +22,8 @@ _FAILED: Final = "tidelock_parked"
 
 
 async def removal_plan(feed: Feed) -> list[PlannedStatement]:
-    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs, SourceError, TargetError."""
+    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs; SourceError, TargetError.
+    """
     if feed.target_url.scheme == "hive":
         raise CannotRun(error("target-hive", "a feed to Hive keeps its place beside the tables", "Delete its folder"))
     async with session(feed.target_url) as target:

@@ -26,7 +26,15 @@ from tidelock.adapters.schema.create_table import (
 from tidelock.adapters.schema.dialects import long_keys
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind, TableName
-from tidelock.engine.model.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema import (
+    Binding,
+    Equality,
+    ForeignKey,
+    SchemaMismatch,
+    TargetColumn,
+    TargetTable,
+    UniqueKey,
+)
 from tidelock.engine.parallel.lock_keys import serial_reason, unseen_reason
 
 KEY_CHARACTERS = 191

@@ -25,8 +25,9 @@ from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settin
 from tidelock.adapters.ddl.parser import NewColumn, added, created, table_name
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import column_type, create_table, identifier, qualified
+from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
-from tidelock.engine.model.records import Ddl, DdlKind, Kind, TableName
+from tidelock.engine.model.records import AddedColumn, Ddl, DdlKind, Kind, TableName, Value
 from tidelock.engine.model.schema import TargetTable
 
 # A tablespace must be empty to go; REFERENCE: a spatial reference system.
@@ -40,6 +41,7 @@ _STORAGE = frozenset(
 ) | frozenset(("STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "FORCE", "ENCRYPTION", "PAGE_COMPRESSED"))
 _STORAGE |= {"ENABLE", "DISABLE"}  # KEYS
 # JSON is a type of its own in MySQL and text in MariaDB; these keep the text of both.
+_BINARY = "utf8mb4_bin"  # of MySQL and MariaDB alike, for a column that is no key
 _JSON: dict[Dialect, str] = {"postgres": "json", "mysql": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"}
 
 
@@ -260,6 +262,8 @@ def translate(
             case DdlKind.CREATE_TABLE:
                 source = created(_plain(ddl, "CREATE", "TABLE"), ddl.schema)
                 return create_table(source, target_name(ddl.tables[0]), dialect, _JSON[dialect])
+            case DdlKind.ADD_COLUMN if ddl.added:
+                return [_add_told(target_name(ddl.tables[0]), ddl.added, dialect)]
             case DdlKind.ADD_COLUMN:
                 _, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
                 return [_add_columns(target_name(ddl.tables[0]), columns, dialect)]
@@ -314,6 +318,42 @@ def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -
         for c in columns
     ]
     return f"ALTER TABLE {qualified(dialect, table)} {', '.join(actions)}"
+
+
+def _add_told(table: TableName, added: Sequence[AddedColumn], dialect: Dialect) -> str:
+    """Columns that the log of a PostgreSQL source tells, without a statement of its own."""
+    missing = "IF NOT EXISTS " if dialect == "postgres" else ""
+    actions = [
+        f"ADD COLUMN {missing}{identifier(dialect, new.column.name)} {_told_type(new, dialect)}{_filled(new, dialect)}"
+        for new in added
+    ]
+    return f"ALTER TABLE {qualified(dialect, table)} {', '.join(actions)}"
+
+
+def _told_type(new: AddedColumn, dialect: Dialect) -> str:
+    return column_type(SourceColumn(new.column, new.column.type, nullable=True, collation=_BINARY), dialect)
+
+
+def _filled(new: AddedColumn, dialect: Dialect) -> str:
+    """The clause by which old rows get their value.  MySQL takes one of a long column only as an expression."""
+    if new.fill is None:
+        return "" if dialect == "postgres" else " NULL"
+    if dialect == "postgres":
+        return f" DEFAULT {_postgres_text(new.spelled)}"
+    return f" NULL DEFAULT ({_mysql_literal(new.fill)})"
+
+
+def _mysql_literal(value: Value) -> str:
+    """A literal for an expression, which MySQL writes down and reads again with other rules for backslashes."""
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    text = str(value)
+    return f"CONVERT(x'{text.encode().hex()}' USING utf8mb4)" if "'" in text or "\\" in text else quoted(text)
+
+
+def _postgres_text(text: str) -> str:
+    """A literal that means the same whatever `standard_conforming_strings` is."""
+    return "E" + quoted(text.replace("\\", "\\\\")) if "\\" in text else quoted(text)
 
 
 def _default(new: NewColumn, dialect: Dialect) -> str:

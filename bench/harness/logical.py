@@ -183,9 +183,8 @@ class Replica:
                         for name in ddl.tables:
                             self.tables[name] = []
                     for added in ddl.added:
-                        value = None if added.fill is None else reading(code(added.column))(added.fill.encode())
                         for row in self.tables.get(ddl.tables[0], []):
-                            row.append(value)
+                            row.append(added.fill)
                 for change in transaction.rows:
                     self._change(change)
 

@@ -283,7 +283,21 @@ class Rig:
         for process in self._processes:
             if process.running:
                 process.kill()
+        if isinstance(self.source, Postgres):
+            with contextlib.suppress(OSError, asyncpg.InterfaceError, asyncpg.PostgresError, AssertionError):
+                self._drop_slots()
         self.disconnect()
+
+    def _drop_slots(self) -> None:
+        """A slot holds the log of a server that many share, and there are few."""
+        admin = connect(self._source_place)
+        try:
+            ours = f"FROM pg_replication_slots WHERE database = '{self.schema}'"
+            admin.send(f"SELECT pg_terminate_backend(active_pid) {ours} AND active")
+            until(lambda: not admin.rows(f"SELECT 1 {ours} AND active"), "slots that nobody reads")
+            admin.send(f"SELECT pg_drop_replication_slot(slot_name) {ours}")
+        finally:
+            admin.close()
 
     def disconnect(self) -> None:
         """Close the rig's own sessions, also where the server is gone."""

@@ -13,9 +13,9 @@ A primary-key update is a delete of the old key and an insert of the new one.  (
 table of nine pairs tempts to, makes two inserts clash: counter-example 8.)
 
 An after-image may lack values that the update left alone (`UNKNOWN`).  The row's image before it in the fold fills
-them: that very row's, under the key it had then, never another's that had the key once.  What is still unknown stays as it is
-at the target: the row is updated in place, by its key.  Where such a row changes its key, a delete and an insert would
-lose the value, so the batch runs in log order (counter-example 31).
+them: that very row's, under the key it had then, never another's that had the key once.  What is still unknown stays as
+it is at the target: the row is updated in place, by its key.  Where such a row changes its key, a delete and an insert
+would lose the value, so the batch runs in log order (counter-example 31).
 
 Order.  First all deletes *and all rows whose unique or foreign key changes*, children before parents; then all rows to
 write, parents before children.  That is exact for swaps and chains of unique values.

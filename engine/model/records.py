@@ -243,11 +243,12 @@ class DdlKind(enum.StrEnum):
 
 
 class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
-    """A column that a table of a PostgreSQL source has got.  `fill`: the value that its old rows have, as the source
-    spells it; None for NULL."""
+    """A column that a table of a PostgreSQL source has got.  `fill`: the value that its old rows have; `spelled`: the
+    same as the source spells it."""
 
     column: Column
-    fill: str | None = None
+    fill: Value = None
+    spelled: str = ""
 
 
 class Ddl(msgspec.Struct, frozen=True, array_like=True):

@@ -61,9 +61,8 @@ class Target:
         self.schema = "public" if dialect == "postgres" else self.database
         for statement in create_statements(dialect, self.books):  # type: ignore[arg-type]
             self.sql(statement)
-        text, short = ("text", "varchar(40)") if dialect == "postgres" else (
-            "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "varchar(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-        )  # fmt: skip
+        bytewise = "" if dialect == "postgres" else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        text, short = ("text" if dialect == "postgres" else "longtext") + bytewise, "varchar(40)" + bytewise
         for name, unique in TABLES.items():
             self.sql(f"CREATE TABLE {name} (id bigint PRIMARY KEY, big {text}, email {short} {unique})")
 
@@ -224,9 +223,10 @@ def batches(target: Target, log: Sequence[Sequence[Any]], size: int) -> Iterator
 
 
 async def run(sink: Sink, target: Target, log: list[LogBatch], goal: bool) -> None:
-    """One owner's life: all that is behind its checkpoint; with `goal` until that is checkpointed, else until nothing is
-    under way."""
-    machine = ApplyMachine(Options(lanes=4, window_rows=8, batch_rows=6, checkpoint_us=10**12, idle_checkpoint_us=10**12))
+    """One owner's life, behind its checkpoint; with `goal` until that is checkpointed, else until nothing is under way.
+    """
+    never = {"checkpoint_us": 10**12, "idle_checkpoint_us": 10**12}
+    machine = ApplyMachine(Options(lanes=4, window_rows=8, batch_rows=6, **never))
     taken = await sink.take_over([target.name(table) for table in TABLES], START)
     behind = [batch for batch in log if batch.last.order > taken.checkpoint.order]
     events: list[ApplyEvent] = [taken, *(LogArrived([batch], None, 1) for batch in behind)]

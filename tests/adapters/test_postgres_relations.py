@@ -224,6 +224,22 @@ def test_two_tables_changed_before_one_transaction_are_two_statements(made: Log)
     assert len({(ddl.source, ddl.number) for _, ddl in statements}) == 2, "one passed is not the other"
 
 
+def test_statements_at_one_place_of_the_log_have_identities_of_their_own(made: Log) -> None:
+    """One TRUNCATE tells of both tables that were changed before, at its own place."""
+    chunks = read(
+        made,
+        [
+            "INSERT INTO t VALUES (1, 'a')",
+            "INSERT INTO u VALUES (1, 'u')",
+            "ALTER TABLE t ADD c int; ALTER TABLE u ADD c int",
+            "TRUNCATE t, u",
+        ],
+    )
+    found = [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
+    assert [ddl.kind for ddl in found] == [DdlKind.ADD_COLUMN, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE]
+    assert len({ddl.number for ddl in found}) == 1 and len({(ddl.source, ddl.number) for ddl in found}) == 3
+
+
 def test_a_table_changed_between_its_rows_in_one_transaction(made: Log) -> None:
     """Rows of the old form come before the statement, those of the new one behind, and it is not applied by itself."""
     between = "ALTER TABLE t ADD c int DEFAULT 1"

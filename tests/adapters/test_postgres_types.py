@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import struct
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import msgspec
 import pytest
 
+from bench.harness import rig
 from bench.harness.postgres_values import HELD, TYPES, UNHELD
 from bench.harness.servers import MariaDb, Postgres, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.mysql.target import read_back as mysql_back
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.catalogue import AsyncServer
@@ -28,10 +32,11 @@ from tidelock.adapters.schema.dialects import from_postgres
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows, EffectId, Step, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows, EffectId, Step, UpdateRows, UpsertRows
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, TakenOver
 
 START = Position("1/1", 4)
@@ -71,8 +76,8 @@ class Source:
         self.database = server.database("types")
         server.execute_script(TYPES, database=self.database)
 
-    async def table(self, types: list[str], *, key: str = "") -> SourceTable:
-        columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(types))
+    async def table(self, types: list[str], *, key: str = "", keyed: str = "") -> SourceTable:
+        columns = ", ".join([*(f"c{n} {type_}" for n, type_ in enumerate(types)), *([keyed] if keyed else [])])
         self.server.execute_script(f"CREATE TABLE t (id int {key}, {columns})", database=self.database)
         connection = await asyncpg.connect(self.server.url(self.database))
         try:
@@ -139,13 +144,15 @@ class Target:
         self.database = server.database("typed")
         self.name = TableName("public" if self.postgres else self.database, "t")
         self.sink: Any = None
+        self.made: list[str] = []
         self.counter = 0
 
     def make(self, table: SourceTable) -> None:
         dialect = "postgres" if self.postgres else "mysql"
         books = "tidelock" if self.postgres else f"{self.database}_books"
         if self.postgres:
-            statements = [type_.statement for type_ in table.types]
+            statements = [type_.statement for type_ in table.types if type_.statement not in self.made]
+            self.made += statements
         else:
             table, statements = from_postgres(table, mariadb=isinstance(self.server, MariaDb)), []
         statements += [*create_table(table, self.name, dialect), *create_statements(dialect, books)]
@@ -153,6 +160,11 @@ class Target:
             self.server.execute(statement, database=self.database)
         kind = PostgresSink if self.postgres else MySqlSink
         self.sink = kind(self.server.url(self.database), SinkOptions("feed", lanes=1, schema=books))
+
+    async def clear(self) -> None:
+        """Without the table, for the next one; types of users stay."""
+        await self.sink.close()
+        self.server.execute("DROP TABLE t", database=self.database)
 
     async def bound(self, shape: Shape) -> tuple[TakenOver, Binding]:
         taken = await self.sink.take_over([self.name], START)
@@ -291,3 +303,110 @@ def test_a_column_without_a_spelling_is_of_mysql() -> None:
     assert stored([column], [0])([("0000-00-00",)]) == ["('0000-00-00')"]
     with pytest.raises(ValueError, match="not a moment"):
         stored([msgspec.structs.replace(column, type="date")], [0])([("10000-01-01",)])
+
+
+# Two keys of each type, which are different at every target.
+KEYS: dict[str, list[str | None]] = {
+    "smallint": ["1", "2"],
+    "oid": ["4294967295", "1"],
+    "boolean": ["t", "f"],
+    "numeric(10,2)": ["-1.50", "2.00"],
+    "date": ["2024-01-01", "0001-01-01"],
+    "time": ["10:00:00", "24:00:00"],
+    "timestamp": ["2024-01-01 00:00:00.5", "2024-01-01"],
+    "timestamptz": ["2024-01-01 00:00:00.5+02", "2024-01-01"],
+    "timetz": ["10:00:00+02", "10:00:00+03"],
+    "interval": ["1 day", "-00:00:01"],
+    "varchar(20)": ["A", "a"],
+    "char(8)": ["A", "a"],
+    "bit(9)": ["000000001", "100000000"],
+    "uuid": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"],
+    "mood": ["sad", "glad"],
+    "inet": ["10.0.0.1", "10.0.0.1/24"],
+    "macaddr": ["08:00:2b:01:02:03", "08:00:2b:01:02:04"],
+    "int4range": ["[1,5)", "empty"],
+    "money": ["1", "-2"],
+    "xid8": ["1", "18446744073709551615"],
+}
+ONLY_POSTGRES: dict[str, list[str | None]] = {
+    "numeric": ["1.0", "NaN"],
+    "text": ["it's", ""],
+    "bytea": ["\\x00", "\\x"],
+    "int[]": ["{1,NULL}", "{}"],
+    "text[]": ['{"a,b","c\\"d"}', "{NULL}"],
+    "pair": ['(1,"a ""b""")', "(,)"],
+    "jsonb": ['{"a": 1}', "null"],
+    "citext": ["A", "b"],
+    "float8": ["NaN", "-Infinity"],
+    "tstzrange": ['["2024-01-01 00:00:00+00",infinity)', "empty"],
+    "bit varying(12)": ["1", "01"],
+    "hstore": ['"a"=>"1"', ""],
+    "tsvector": ["'a':1", "'b'"],
+}
+
+
+@pytest.mark.parametrize("copies", [1, 20], ids=["alone", "beside-a-number"])
+async def test_rows_are_found_by_keys_of_every_type(source: Source, target: Target, copies: int) -> None:
+    """Each row is written, written over, moved in log order, and deleted by its key: few rows, and many."""
+    key = "c0" if copies == 1 else "c0, id"
+    for type_, values in (KEYS | ONLY_POSTGRES if target.postgres else KEYS).items():
+        table = await source.table([type_, "text"], keyed=f"PRIMARY KEY ({key})")
+        source.fill([[values[n % 2], f"v{n}"] for n in range(2 * copies)])
+        rows = await source.rows(table.shape)
+        target.make(table)
+        taken, binding = await target.bound(table.shape)
+        assert [table.columns[i].name for i in binding.key] == key.split(", ")
+        changed = [(*row[:2], "new") for row in rows]
+        last = (rows[-1][0] + 1, *changed[-1][1:])
+        gone = [binding.key_of(row) for row in changed[1:-1]] + [binding.key_of(last)]
+        for step in (
+            UpsertRows(binding, rows, fresh=True),
+            UpsertRows(binding, changed, fresh=False),
+            UpdateRows(binding, [binding.key_of(rows[-1])], [last], moves=True),
+        ):
+            answer = await target.apply(taken, step)
+            assert isinstance(answer, BatchCommitted), (type_, answer)
+        assert await target.rows(table.shape, binding) == [*changed[:-1], last], type_
+        answer = await target.apply(taken, DeleteRows(binding, gone))
+        assert isinstance(answer, BatchCommitted), (type_, answer)
+        assert await target.rows(table.shape, binding) == changed[:1], type_
+        await target.clear()
+        source.server.execute("DROP TABLE t", database=source.database)
+
+
+async def test_a_feed_carries_every_type_to_every_target(source: Source, target: Target, tmp_path: Path) -> None:
+    """`init --apply` makes the target, a run fills it; what a target has not is a failed row, and the rest goes on."""
+    types = list(HELD)
+    table = await source.table(types, key="PRIMARY KEY")
+    source.server.execute("ALTER TABLE t REPLICA IDENTITY FULL", database=source.database)
+    feed = tmp_path / "types.yaml"
+    there = target.server.url(target.database if target.postgres else "")
+    feed.write_text(
+        f"feed: {source.database}\nsource: {source.server.url(source.database)}\ntarget: {there}\nlanes: 2\n"
+        f"tables: [{{source: public.t, target: {target.name}}}]\nschema: {target.database}_books\n"
+    )
+    feed.chmod(0o600)
+
+    async def tidelock(*words: str) -> tuple[int, str]:
+        said = await asyncio.to_thread(rig.tidelock, *words, str(feed))
+        return said.code, said.out
+
+    assert (await tidelock("init", "--apply"))[0] == 0
+    source.fill(_rows_of([HELD[t][1] for t in types]))
+    unheld = [(type_, value) for type_, values in UNHELD.items() for value in values]
+    for n, (type_, value) in enumerate(unheld):
+        name = f"c{types.index(type_)}"
+        source.server.execute(f"INSERT INTO t (id, {name}) VALUES ({100 + n}, '{value}')", database=source.database)
+    source.server.execute("UPDATE t SET c0 = 7 WHERE id = 1", database=source.database)
+    source.server.execute("DELETE FROM t WHERE id = 2", database=source.database)
+    code, said = await tidelock("run", "--until-caught-up")
+    assert code == (0 if target.postgres else 4), said
+    rows = await source.rows(table.shape)
+    kept = rows if target.postgres else [row for row in rows if row[0] < 100]
+    async with opened(load(str(feed)).target_url) as looked:
+        binding = Binding(0, table.shape, (await looked.tables([target.name]))[target.name])
+    assert differences(types, await target.rows(table.shape, binding), kept) == []
+    listed = msgspec.json.decode((await tidelock("rows", "list", "--json"))[1])
+    assert len(listed) == (0 if target.postgres else len(unheld))
+    assert all("column c" in row["error"] for row in listed)
+    assert (await tidelock("remove", "--apply"))[0] == 0

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from tests.engine.test_batch_merge import CASES, marked, state
 from tests.engine.test_parallel_lock_keys import meet, taken
-from tests.engine.world import ACCOUNT, FAMILY, WORLDS, Dialect, History, Violation, World, bind, change, conflict, drafts
+from tests.engine.world import (
+    ACCOUNT,
+    FAMILY,
+    WORLDS,
+    Dialect,
+    History,
+    Violation,
+    World,
+    bind,
+    change,
+    conflict,
+    drafts,
+)
 from tests.engine.world import table as table_of
 from tidelock.adapters.ports.capture_messages import published
 from tidelock.adapters.ports.source_errors import UnsuitableLog
@@ -68,8 +80,12 @@ from tidelock.engine.protocol.events import (
     TakenOver,
 )
 
-KEYED = [(world, dialect) for world, dialect in CASES if all(t.key for t in world.tables.values())]
 BIG = "x" * 3000
+NOTE = table_of("note", ("id", "big", "small"), ("id",))
+NOTES = World("notes", {NOTE.name: NOTE}, {"id": (1, 2, 3), "big": (BIG, "y", None), "small": ("a", "b")})
+"""A table that its key alone is unique of: the fold is for those."""
+WHOLE_KEYS = [NOTES, *(world for world in WORLDS if all(t.key for t in world.tables.values()))]
+KEYED = [(NOTES, Dialect.POSTGRES), *((world, dialect) for world, dialect in CASES if world in WHOLE_KEYS)]
 
 
 def keyed(binding: Binding) -> Binding:
@@ -138,7 +154,7 @@ def test_log_order_of_partial_rows_is_serial_replay(
     assert batched.content() == serial.content()
 
 
-@pytest.mark.parametrize("world", [w for w in WORLDS if all(t.key for t in w.tables.values())], ids=lambda w: w.name)
+@pytest.mark.parametrize("world", WHOLE_KEYS, ids=lambda w: w.name)
 @settings(max_examples=60, deadline=None)
 @given(some=drafts(14, 6), salt=st.integers(0, 9), whole=st.sets(st.integers(0, 3)))
 def test_partial_changes_that_must_keep_their_order_share_a_key(
@@ -168,9 +184,6 @@ def test_partial_changes_that_must_keep_their_order_share_a_key(
 
 
 # ------------------------------------------------------------------ cases by name
-
-NOTE = table_of("note", ("id", "big", "small"), ("id",))
-NOTES = World("notes", {NOTE.name: NOTE}, {})
 
 
 def steps_of(log: list[Change]) -> list:
@@ -266,8 +279,8 @@ FAMILY_KEY = next(fk for t in FAMILY.tables.values() for fk in t.foreign_keys)
 
 def test_a_target_with_another_key_than_the_log_tells_is_refused() -> None:
     for key in ((), ("small",)):
+        shape = Shape(NOTE.name, bind(NOTE).shape.columns, ("id",), "key")
         with pytest.raises(SchemaMismatch, match="REPLICA IDENTITY FULL"):
-            shape = Shape(NOTE.name, bind(NOTE).shape.columns, ("id",), "key")
             Binding(0, shape, table_of("note", ("id", "big", "small"), key))
 
 
@@ -361,7 +374,8 @@ class Copying:
         self.now = self.end = 0
         shape = msgspec.structs.replace(bind(NOTE).shape, identity="key")
         self.step(TakenOver(1, Position("log.000001", 0), tables={NOTE.name: NOTE}, chunks=(Copied(NOTES_SPLIT),)))
-        self.step(LogArrived([LogBatch(Position("log.000001", 0), Position("log.000001", 0), shapes={0: shape}, resent=True)]))
+        start = Position("log.000001", 0)
+        self.step(LogArrived([LogBatch(start, start, shapes={0: shape}, resent=True)]))
 
     def step(self, *events: object) -> None:
         self.now += 2_000_000

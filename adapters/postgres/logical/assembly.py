@@ -23,12 +23,21 @@ import msgspec
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical import messages
-from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, spell_lsn, unreadable
+from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
 from tidelock.adapters.postgres.logical.relation_changes import FormChange, quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import Ddl, DdlKind, Position, RowChange, SourceChunk, SourceTransaction, TableName
+from tidelock.engine.model.records import (
+    Ddl,
+    DdlKind,
+    Position,
+    RowChange,
+    SourceChunk,
+    SourceTransaction,
+    TableName,
+    spelled_lsn,
+)
 
 CHUNK_BYTES: Final = 4 << 20
 # Ordinals before a transaction's first row, for changes of tables' forms.
@@ -114,7 +123,7 @@ class Assembly:
                 raise self._unknown(kind)
             handler(b, lsn)
         except SourceError as error:
-            error.position = error.position or f"{self.state.file}:{spell_lsn(lsn)}"
+            error.position = error.position or f"{self.state.file}:{spelled_lsn(lsn)}"
             raise
         except MALFORMED as error:
             raise unreadable(kind, error, self.state.file, lsn) from error
@@ -130,7 +139,7 @@ class Assembly:
             raise DamagedMessage("a transaction begins inside another")
         if begun.commit_lsn < state.boundary:
             raise LogGap(
-                f"a transaction comes that was committed at {spell_lsn(begun.commit_lsn)}, before this place",
+                f"a transaction comes that was committed at {spelled_lsn(begun.commit_lsn)}, before this place",
                 f"The stream goes back, which no slot does by itself: {RESYNC}",
             )
         state.is_open = True
@@ -148,7 +157,7 @@ class Assembly:
             raise DamagedMessage("a commit is not the one that its transaction said")
         if state.ordinal < state.skip:
             raise LogGap(
-                f"the transaction committed at {spell_lsn(state.number)} has {state.ordinal - NOTICES} rows, but "
+                f"the transaction committed at {spelled_lsn(state.number)} has {state.ordinal - NOTICES} rows, but "
                 f"{state.skip - NOTICES} of it were read before",
                 f"The source's log is not the one that was read before: {RESYNC}",
             )

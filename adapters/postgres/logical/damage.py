@@ -1,4 +1,4 @@
-"""Errors of messages that cannot be read, and how a place in the write-ahead log is spelled.
+"""Errors of messages that cannot be read.
 
 The stream has no checksum of its own: TCP's and TLS's are all there are.  So nothing in a message is believed: it ends
 where its fields end, its values are of their types, and whatever reading it raises is in `MALFORMED`.
@@ -11,6 +11,7 @@ from typing import Final
 
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.records import spelled_lsn
 
 MALFORMED: Final = (ValueError, LookupError, ArithmeticError, StructError, RecursionError, TypeError)
 _WAY_OUT: Final = (
@@ -26,15 +27,10 @@ class DamagedMessage(SourceError):
         super().__init__(message, hint or _WAY_OUT)
 
 
-def spell_lsn(lsn: int) -> str:
-    """Returns a place in the write-ahead log as PostgreSQL spells it: `16/B374D848`."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-
-
 def unreadable(kind: int, error: Exception, file: str, lsn: int) -> DamagedMessage:
     """Makes the error for a message that cannot be read; `error` is of `MALFORMED`, `kind` the message's first byte."""
     reason = "bad UTF-8" if isinstance(error, UnicodeDecodeError) else f"{type(error).__name__}: {error}"
     letter = chr(kind) if 32 < kind < 127 else f"{kind:#04x}"
     problem = DamagedMessage(f"a message {letter} of the logical replication stream cannot be read ({reason})")
-    problem.position = f"{file}:{spell_lsn(lsn)}"
+    problem.position = f"{file}:{spelled_lsn(lsn)}"
     return problem

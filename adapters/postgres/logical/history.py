@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition, SourceError, UnsuitableLog
+from tidelock.adapters.ports.source_errors import Busy, OtherHistory, PurgedPosition, SourceError
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, system_of, timeline_of
 from tidelock.adapters.postgres.logical.session import Session, whole
 from tidelock.adapters.postgres.logical.slots import PLUGIN, Slot, find_slot, slot_of
@@ -69,9 +69,9 @@ def confirm(session: Session, start: Position, further: Sequence[Position] = (),
 
 
 def primary(session: Session) -> None:
-    """Passes where the server takes writes.  Raises UnsuitableLog."""
+    """Passes where the server takes writes.  Raises Busy: a standby may be about to be promoted."""
     if session.rows("SELECT pg_is_in_recovery()")[0][0] == "t":
-        raise UnsuitableLog(
+        raise Busy(
             f"{session.place} is a standby, whose log is its primary's",
             "Name the primary in `source`, or promote this server: SELECT pg_promote();",
         )

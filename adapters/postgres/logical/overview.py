@@ -36,7 +36,7 @@ def look(place: Endpoint, patterns: Sequence[str]) -> Overview:
 
 
 def suitable(opened: Session) -> None:
-    """Passes where the server writes a log that can be decoded.  Raises UnsuitableLog."""
+    """Passes where the server writes a log that can be decoded.  Raises UnsuitableLog, Busy."""
     place = opened.place
     if opened.version < OLDEST:
         raise UnsuitableLog(f"{place} is PostgreSQL {opened.version // 10000}", "A source is 14 or newer")

@@ -9,7 +9,8 @@ as often as `wal_sender_timeout` wants to hear of us, also while nobody takes th
 else lose its source again and again.
 
 *A server that shuts down* waits until we have confirmed all that it has sent, and asks for that again and again.  A
-checkpoint may be a minute away, so we leave, and connect again.
+checkpoint may be a minute away, so we leave, and connect again.  While nobody takes the chunks we do not hear it ask:
+so we look now and then whether it lets new sessions in.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, Protocol
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import Unreachable
+from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
 from tidelock.adapters.postgres.logical.history import confirm
-from tidelock.adapters.postgres.logical.overview import log_end, suitable, tables
+from tidelock.adapters.postgres.logical.overview import suitable, tables
 from tidelock.adapters.postgres.logical.positions import Identity
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relations import Relations
@@ -40,6 +41,7 @@ _LONGEST_SILENCE_OF_OURS: Final = 10.0
 _TOLD_PER_TIMEOUT: Final = 4
 _FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
 _FAREWELL_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 5.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -85,7 +87,7 @@ class LogicalReader:
         self._session: Session | None = None
         self._stream: Stream | None = None
         self._period = _LONGEST_SILENCE_OF_OURS
-        self._told_at = self._asked_at = self._heard_at = time.monotonic()
+        self._told_at = self._asked_at = self._heard_at = self._looked_at = time.monotonic()
         self._proof = ""
         self._catalogue = CatalogueSession(place)
         self._questions: list[tuple[int, float]] = []
@@ -188,13 +190,19 @@ class LogicalReader:
     def tend(self) -> None:
         """Lets the server hear of us while nobody takes the chunks; to be called every `seconds_left`.  Raises
         SourceError."""
-        if self._stream is not None and self.seconds_left <= 0:
+        if self._stream is None:
+            return
+        now = time.monotonic()
+        if now - self._told_at >= self._period:
             self._tell()
+        if now - max(self._heard_at, self._looked_at) >= _LOOK_SECONDS + self._heartbeat:
+            self._looked_at = now
+            self._leave_if_it_refuses()
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the server must hear of us again."""
-        return max(0.0, self._told_at + self._period - time.monotonic())
+        """Seconds until `tend` has something to do."""
+        return min(max(0.0, self._told_at + self._period - time.monotonic()), _LOOK_SECONDS)
 
     def _tell(self, *, ask: bool = False) -> None:
         assert self._stream is not None, "the stream is told of while it is read"
@@ -204,8 +212,8 @@ class LogicalReader:
             self._asked_at = self._told_at
 
     def _keepalive(self, keepalive: Keepalive, assembly: Assembly) -> None:
-        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint follows an
-        idle source is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
+        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint of an
+        idle source follows is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
         if keepalive.asks:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
@@ -215,7 +223,21 @@ class LogicalReader:
         self._questions = [(at, when) for at, when in self._questions if at == end and now - when < _FAREWELL_SECONDS]
         self._questions.append((end, now))
         if len(self._questions) >= _FAREWELLS:
-            raise Unreachable(f"{self._place} shuts down", "Start a new reader from the last position")
+            raise self._shuts_down()
+
+    def _leave_if_it_refuses(self) -> None:
+        """Raises Unreachable where the server lets nobody in because it shuts down."""
+        try:
+            with session(self._place):
+                pass
+        except Busy as error:
+            if "shutting down" in error.message:
+                raise self._shuts_down() from None
+        except SourceError:
+            pass  # what is wrong with the stream itself shows there
+
+    def _shuts_down(self) -> Unreachable:
+        return Unreachable(f"{self._place} shuts down", "Start a new reader from the last position")
 
     def _wait(self, stream: Stream, errand: Errand | None) -> None:
         """Waits for more of the log, and asks the server for a sign of life when nothing has come for a while."""

@@ -14,6 +14,7 @@ import msgspec
 
 from tidelock.adapters.postgres.column_types import PostgresType, spelled_type
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
+from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName
 
 
@@ -75,8 +76,13 @@ def changed(
     words += [doubt for column in new if (doubt := _doubt(column, facts.get(column.name)))]
     if words:
         return FormChange(after.oid, DdlKind.OTHER, f"{after.name}: {'; '.join(words)}", tables)
-    added = tuple(AddedColumn(column, facts[column.name].fill) for column in columns[len(before.columns) :])
+    added = tuple(_added(column, facts[column.name].fill) for column in columns[len(before.columns) :])
     return FormChange(after.oid, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+
+
+def _added(column: Column, fill: str | None) -> AddedColumn:
+    """Raises ValueError for a text that is no value."""
+    return AddedColumn(column) if fill is None else AddedColumn(column, reading(code(column))(fill.encode()), fill)
 
 
 def _renamed(before: Form, after: Form) -> list[str]:
@@ -133,7 +139,7 @@ def _doubt(column: FormColumn, facts: ColumnFacts | None) -> str:
 def _statement(name: TableName, added: Sequence[AddedColumn]) -> str:
     actions = [
         f"ADD COLUMN {quote_identifier(new.column.name)} {new.column.type}"
-        + ("" if new.fill is None else f" DEFAULT {_literal(new.fill)}")
+        + ("" if new.fill is None else f" DEFAULT {_literal(new.spelled)}")
         for new in added
     ]
     return f"ALTER TABLE {quote_identifier(name.schema)}.{quote_identifier(name.table)} {', '.join(actions)}"

@@ -18,12 +18,11 @@ from psycopg import pq
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, Busy, PurgedPosition, SourceError, Unreachable
+from tidelock.adapters.postgres.sqlstates import meaning
 
 Cell = str | None
-_DENIED: Final = ("28",)
-_BUSY: Final = ("53300", "57P03", "53200", "55006", "55P03")
-_GONE: Final = ("57P01", "57P02", "57P04", "57P05", "25P03")
-_LOST_LOG: Final = ("58P01",)
+_DENIED: Final = ("28", "42501")
+_LOST_LOG: Final = "58P01"
 # libpq hands the refusal of a connection on as text alone.
 _SAYS_BUSY: Final = (
     "starting up", "shutting down", "not yet accepting", "recovery mode", "too many", "remaining connection slots",
@@ -204,13 +203,13 @@ def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
     said = _line((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace"))
     detail = _line((result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace"))
     told = f"{place} answered: {said}{f' ({detail})' if detail else ''} ({code})"
-    if code in _BUSY:
-        return Busy(told, "It is asked again; pg_stat_activity shows who holds it")
-    if not code or code in _GONE or code.startswith("08"):
+    if not code or meaning(code).lost:
         return Unreachable(told, "Start a new reader from the last position")
-    if code in _LOST_LOG:
+    if meaning(code).passes:
+        return Busy(told, "It is asked again; see its log, and pg_stat_activity for who holds what is in use")
+    if code == _LOST_LOG:
         return PurgedPosition(told, "See `tidelock check FEED`")
-    if code.startswith(_DENIED) or code == "42501":
+    if code.startswith(_DENIED):
         return AccessDenied(told, _GRANT.format(place.user))
     error = Refused(told, "See the server's log, and `tidelock check FEED`")
     error.code = code

@@ -112,6 +112,8 @@ class TableStatements:
         self._large = [
             i for i, c in enumerate(binding.shape.columns) if c.kind in _UNBOUNDED and not 0 < c.length <= SHORT_VALUE
         ]
+        # An array of arrays is one array, and a literal beside a composite a row of no type: such keys are unnested.
+        self._is_odd_key = any(binding.shape.columns[i].kind is Kind.OTHER for i in binding.key)
         self._large_key = [at for at, i in enumerate(binding.key) if i in self._large]
         columns = ", ".join(self._quoted[i] for i in self._written)
         self._insert = f"INSERT INTO {self.table} ({columns}) OVERRIDING SYSTEM VALUE "
@@ -147,7 +149,7 @@ class TableStatements:
         if not self.binding.key:
             for row, copies in Counter(keys).items():
                 yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
-        elif len(self.binding.key) == 1:
+        elif len(self.binding.key) == 1 and not self._is_odd_key:
             at = self.binding.key[0]
             for part in _parts(keys, self._large_key):
                 values = self._renderers[at]([key[0] for key in part])
@@ -164,7 +166,7 @@ class TableStatements:
         names = ", ".join(self._key_names)
         for part in _parts(keys, self._large_key):
             columns = self._columns(part, self.binding.key)
-            if len(part) <= FEW_ROWS:
+            if len(part) <= FEW_ROWS and not self._is_odd_key:
                 rows = literals.tuples([self._names[i] for i in self.binding.key], columns)
                 yield f"DELETE FROM {self.table} WHERE ({names}) IN ({rows})"
             else:
@@ -234,9 +236,13 @@ class TableStatements:
     def _keyed(self, key: Row) -> str:
         wanted = self._columns([key], self.binding.key)
         return " AND ".join(
-            f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}"
+            f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}{self._cast(i)}"
             for i, v in zip(self.binding.key, wanted, strict=True)
         )
+
+    def _cast(self, at: int) -> str:
+        """What makes a literal of a composite comparable, which is a row of no type as it stands."""
+        return f"::{base_type(self._targets[at].type)}" if self.binding.shape.columns[at].kind is Kind.OTHER else ""
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
         """Set-based, for rows whose key and unique columns stay."""

@@ -4,7 +4,7 @@ from bench.harness.servers.database import Server
 from bench.harness.servers.mariadb import MariaDb
 from bench.harness.servers.mysql import MySql
 from bench.harness.servers.place import ServerMissing
-from bench.harness.servers.postgres import Postgres, Standby
+from bench.harness.servers.postgres import Postgres, Standby, StrangePostgres
 from bench.harness.servers.process import ServerFailed
 
-__all__ = ["MariaDb", "MySql", "Postgres", "Server", "ServerFailed", "ServerMissing", "Standby"]
+__all__ = ["MariaDb", "MySql", "Postgres", "Server", "ServerFailed", "ServerMissing", "Standby", "StrangePostgres"]

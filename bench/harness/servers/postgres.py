@@ -151,6 +151,16 @@ class Postgres(Server):
         return len(re.findall(r" 23505 ERROR: ", self.log_text()))
 
 
+class StrangePostgres(Postgres):
+    """A server with a system identifier of its own; others are copies of one template, and have one."""
+
+    def _prepare(self) -> None:
+        give(self.folder, self.account)
+        self._install(self.data)
+        (self.folder / "tmp").mkdir()
+        self.log.touch()
+
+
 class Standby(Postgres):
     """A standby of `primary`, from a base backup of it; `promote` makes it a server of its own, on a new timeline."""
 
