@@ -34,7 +34,7 @@ from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.row_filter import Compare
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.index import digest
+from tidelock.engine.model.index import digest, number
 from tidelock.engine.model.records import (
     UNKNOWN,
     Column,
@@ -322,6 +322,7 @@ def test_numbers_that_are_not_finite_have_keys_of_their_own() -> None:
     binding, tables = spelled(Kind.OTHER, "numeric")
     keys = compile_keys(binding, Keyspace(), tables)
     assert meet(taken(keys, ("NaN",), None), taken(keys, None, ("NaN",)))
+    assert number("NaN") == "NaN", "as a number it would not equal itself"
     assert binding.target.columns[0].equality is Equality.NUMBER
 
 
