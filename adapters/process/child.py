@@ -56,6 +56,11 @@ class Child:
         """The child's process id."""
         return self._process.pid
 
+    @property
+    def connected(self) -> bool:
+        """Our end of the socket pair is open."""
+        return self._writer is not None and not self._writer.is_closing()
+
     async def connect(self) -> None:
         """Opens our end of the socket pair."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)

@@ -19,6 +19,6 @@ class CaptureProcess(LogChild[LogBatch]):
         self._listens = keeps_for_us(source)
 
     def tell_stored(self, position: Position) -> None:
-        """Tells it that the target has stored this checkpoint, where that is of use; after `begin`."""
-        if self._listens:
+        """Tells it that the target has stored this checkpoint, where that is of use, and it is still there."""
+        if self._listens and self.connected:
             self.post(Stored(position))

@@ -1,4 +1,7 @@
-"""A PostgreSQL source's tables as bulk reads ask for them: asyncpg on a loop of the session's own, for any thread."""
+"""A PostgreSQL source's tables as bulk reads ask for them: asyncpg on a loop in a thread of the session's own.
+
+So a caller can wait for it in any thread, also in one whose own loop is running, as where rows are staged as they come.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,13 @@ class PostgresTables:
 
     def __init__(self, place: Endpoint) -> None:
         self._place = place
-        self._one = threading.Lock()
-        self._runner = asyncio.Runner()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="source tables", daemon=True)
+        self._thread.start()
         try:
             self._connection = self._run(_opened(place))
         except BaseException:
-            self._runner.close()
+            self._end()
             raise
 
     def rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
@@ -75,19 +79,22 @@ class PostgresTables:
         return bool((await self.ask("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))[0][0])
 
     def close(self) -> None:
-        with self._one:
-            self._connection.terminate()
-            self._runner.close()
+        self._loop.call_soon_threadsafe(self._connection.terminate)
+        self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def _fetch(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._run(self._connection.fetch(sql, *args))]
 
     def _run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        with self._one:
-            try:
-                return self._runner.run(work)
-            except SERVER_ERRORS as error:
-                raise _explained(self._place, error) from error
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except SERVER_ERRORS as error:
+            raise _explained(self._place, error) from error
 
 
 async def _opened(place: Endpoint) -> asyncpg.Connection[asyncpg.Record]:

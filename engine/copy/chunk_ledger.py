@@ -24,8 +24,9 @@ has seen the log up to M, at or past `high`, a row that nothing touched since th
 of a row that was touched the last image is, with what was read where that does not tell a value (`Chunk.touched`).
 So the staged rows without the touched ones, and the last images of those, are the chunk at M.  It is put in place when
 everything up to M is committed and before anything behind M touches the table: then the target holds, of all merged
-chunks, exactly the source's rows at M.  No unique value can clash, no deleted row comes back, none is lost.  The checkpoint M is saved with it, so no restart ever sees a change again that
-the chunk contains, and nothing has to be told apart by positions in a log that a failover may have counted anew.
+chunks, exactly the source's rows at M.  No unique value can clash, no deleted row comes back, none is lost.  The
+checkpoint M is saved with it, so no restart ever sees a change again that the chunk contains, and nothing has to be
+told apart by positions in a log that a failover may have counted anew.
 
 *A restart* knows only which chunks are merged; all others are PENDING: what was staged means nothing without the
 touched rows, which were in memory (counter-example 6).

@@ -8,10 +8,11 @@ import pytest
 
 from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ddl.translate import classify, translate
+from tidelock.adapters.ddl.translate import classify, emptied, translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import NAME_BYTES
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.schema import ForeignKey, TargetTable
 
 
 def read(statement: str, schema: str = "shop") -> Ddl:
@@ -256,3 +257,17 @@ def test_a_prefix_unique_key_is_left_out() -> None:
     ddl = read("CREATE TABLE t (id int PRIMARY KEY, a text, UNIQUE KEY u (a(5)))")
     for dialect in ("postgres", "mysql"):
         assert "UNIQUE" not in translate(ddl, dialect, same)[0]
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "mysql"])
+def test_a_truncate_of_several_tables_empties_each_children_first(dialect: Dialect) -> None:
+    """PostgreSQL names all in one message, in the order of the statement (bug 33: taken for the first alone)."""
+    parent, child, loop = (TableName("shop", name) for name in ("parent", "child", "loop"))
+    keys = ForeignKey("p", child, ("p",), parent, ("id",)), ForeignKey("l", loop, ("up",), loop, ("id",))
+    tables = {name: TargetTable(name, (), ("id",), (), tuple(k for k in keys if k.child == name))
+              for name in (parent, child, loop)}  # fmt: skip
+    ddl = Ddl("shop", "TRUNCATE parent, loop, child", "1/db", 7, DdlKind.TRUNCATE, (parent, loop, child))
+    assert emptied(ddl, lambda name: name) == (parent, loop, child)
+    texts = translate(ddl, dialect, lambda name: name, tables)
+    names = [text.split(".")[1].strip('"`') for text in texts]
+    assert names == ["loop", "child", "parent"]

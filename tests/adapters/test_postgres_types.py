@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import struct
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import msgspec
 import pytest
 
+from bench.harness import rig
 from bench.harness.postgres_values import HELD, TYPES, UNHELD
 from bench.harness.servers import MariaDb, Postgres, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.mysql.target import read_back as mysql_back
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.catalogue import AsyncServer
@@ -28,6 +32,7 @@ from tidelock.adapters.schema.dialects import from_postgres
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
@@ -367,3 +372,41 @@ async def test_rows_are_found_by_keys_of_every_type(source: Source, target: Targ
         assert await target.rows(table.shape, binding) == changed[:1], type_
         await target.clear()
         source.server.execute("DROP TABLE t", database=source.database)
+
+
+async def test_a_feed_carries_every_type_to_every_target(source: Source, target: Target, tmp_path: Path) -> None:
+    """`init --apply` makes the target, a run fills it; what a target has not is a failed row, and the rest goes on."""
+    types = list(HELD)
+    table = await source.table(types, key="PRIMARY KEY")
+    source.server.execute("ALTER TABLE t REPLICA IDENTITY FULL", database=source.database)
+    feed = tmp_path / "types.yaml"
+    there = target.server.url(target.database if target.postgres else "")
+    feed.write_text(
+        f"feed: {source.database}\nsource: {source.server.url(source.database)}\ntarget: {there}\nlanes: 2\n"
+        f"tables: [{{source: public.t, target: {target.name}}}]\nschema: {target.database}_books\n"
+    )
+    feed.chmod(0o600)
+
+    async def tidelock(*words: str) -> tuple[int, str]:
+        said = await asyncio.to_thread(rig.tidelock, *words, str(feed))
+        return said.code, said.out
+
+    assert (await tidelock("init", "--apply"))[0] == 0
+    source.fill(_rows_of([HELD[t][1] for t in types]))
+    unheld = [(type_, value) for type_, values in UNHELD.items() for value in values]
+    for n, (type_, value) in enumerate(unheld):
+        name = f"c{types.index(type_)}"
+        source.server.execute(f"INSERT INTO t (id, {name}) VALUES ({100 + n}, '{value}')", database=source.database)
+    source.server.execute("UPDATE t SET c0 = 7 WHERE id = 1", database=source.database)
+    source.server.execute("DELETE FROM t WHERE id = 2", database=source.database)
+    code, said = await tidelock("run", "--until-caught-up")
+    assert code == (0 if target.postgres else 4), said
+    rows = await source.rows(table.shape)
+    kept = rows if target.postgres else [row for row in rows if row[0] < 100]
+    async with opened(load(str(feed)).target_url) as looked:
+        binding = Binding(0, table.shape, (await looked.tables([target.name]))[target.name])
+    assert differences(types, await target.rows(table.shape, binding), kept) == []
+    listed = msgspec.json.decode((await tidelock("rows", "list", "--json"))[1])
+    assert len(listed) == (0 if target.postgres else len(unheld))
+    assert all("column c" in row["error"] for row in listed)
+    assert (await tidelock("remove", "--apply"))[0] == 0

@@ -212,8 +212,8 @@ class LogicalReader:
             self._asked_at = self._told_at
 
     def _keepalive(self, keepalive: Keepalive, assembly: Assembly) -> None:
-        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint follows
-        an idle source is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
+        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint of an
+        idle source follows is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
         if keepalive.asks:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
