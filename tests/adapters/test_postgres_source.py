@@ -12,23 +12,28 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.harness.rig import Rig, kill_at_random, until
 from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
-from bench.harness.servers.place import give
-from bench.harness.tidelock import Process
+from bench.harness.servers.certificates import authority, server_certificate
+from bench.harness.servers.place import free_port, give
+from bench.harness.tidelock import Process, sample
+from bench.harness.wire import Wire
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.workload import Workload
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
-from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
 from tidelock.adapters.postgres.logical.last_read import FAR_BYTES, SPEAK_BYTES
 from tidelock.adapters.postgres.logical.making import keep_log
 from tidelock.adapters.postgres.logical.positions import lsn_of
+from tidelock.adapters.postgres.logical.session import session
 from tidelock.engine.model import lineage
 from tidelock.engine.model.records import TableName
 
@@ -434,6 +439,59 @@ def test_a_source_that_is_restarted(
     rig.assert_exact()
 
 
+def test_a_run_outlives_a_silence(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """A lost route refuses no connection and ends none: the run says that it waits, and goes on."""
+    rig = made(make_rig, source, postgres, "silent", http=f"127.0.0.1:{free_port()}")
+    with Wire(source.port) as wire:
+        rig.source_url = rig.source_url.replace(f":{source.port}/", f":{wire.port}/")
+        rig.source_url += "?connect_timeout=1&read_timeout=1"
+        process = rig.run()
+        insert(rig, 1, 10)
+        until(rig.equal, "rows at the target", 60.0)
+        wire.silence()
+        insert(rig, 11, 20)
+
+        def told() -> bool:
+            process.check()
+            now = sample(rig.options["http"])
+            return now is not None and bool(now.hindrances)
+
+        until(told, "the run says that it waits", 60.0)
+        wire.speak()
+        until(rig.equal, "rows at the target", 60.0)
+        process.stop()
+
+
+def test_the_source_is_the_one_that_its_certificate_says(
+    make_postgres: Callable[..., Postgres], tmp_path: Path
+) -> None:
+    source = make_postgres()
+    ours, others = authority(tmp_path), authority(tmp_path, "other")
+    pem = server_certificate(tmp_path, ours)
+    for name in ("server.crt", "server.key"):
+        shutil.copy(pem, source.data / name)
+        (source.data / name).chmod(0o600)
+    give(source.data, source.account)
+    source.execute("ALTER SYSTEM SET ssl = on")
+    source.execute("SELECT pg_reload_conf()")
+    until(lambda: source.execute("SHOW ssl") == [("on",)], "TLS")
+    by_name = source.url().replace("127.0.0.1", "localhost")
+
+    def encrypted(url: str, *, carried: bool = False) -> str | None:
+        place = parse(url, tmp_path)
+        with session(place.carried() if carried else place, replication=True) as opened:
+            return opened.rows("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")[0][0]
+
+    for mode in ("prefer", "require", f"verify-ca&sslrootcert={ours}", f"verify-full&sslrootcert={ours}"):
+        assert encrypted(f"{source.url()}?sslmode={mode}") == "t", mode
+    assert encrypted(f"{by_name}?sslmode=verify-full&sslrootcert={ours}", carried=True) == "t"
+    assert encrypted(f"{source.url()}?sslmode=disable") == "f"
+    assert encrypted(f"{source.url()}?sslmode=require&sslrootcert={others}") == "t", "it checks nothing"
+    for mode in (f"verify-ca&sslrootcert={others}", f"verify-full&sslrootcert={others}"):
+        with pytest.raises(AccessDenied, match="certificate"):
+            encrypted(f"{source.url()}?sslmode={mode}")
+
+
 # ------------------------------------------------------------------ crashes
 
 
@@ -492,8 +550,6 @@ def count(rig: Rig) -> int:
 
 def resident(process: Process) -> int:
     """Bytes of the largest process of the run."""
-    from pathlib import Path
-
     sizes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
