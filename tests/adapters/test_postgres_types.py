@@ -43,6 +43,13 @@ START = Position("1/1", 4)
 T = TableName("public", "t")
 
 
+# What a database may have set, each of which changes how values are written or read.
+ODD = {
+    "datestyle": "'SQL, DMY'", "intervalstyle": "'sql_standard'", "timezone": "'Asia/Kolkata'",
+    "bytea_output": "'escape'", "extra_float_digits": "-3", "xmloption": "'document'",
+}  # fmt: skip
+
+
 def canonical(column: Column, text: str | None) -> Value:
     """A value of the stream, from its text: the table of `engine.model.records`, said a second time."""
     if text is None:
@@ -231,8 +238,14 @@ async def test_every_value_of_every_type_arrives(source: Source, target: Target)
     assert differences(types, await target.rows(shape, binding), many) == []
 
 
+def set_oddly(server: Postgres, database: str) -> None:
+    for name, value in ODD.items():
+        server.execute(f"ALTER DATABASE {database} SET {name} = {value}")
+
+
 async def test_a_postgres_target_is_byte_for_byte_the_source(source: Source, postgres: Postgres) -> None:
     target = Target(postgres)
+    set_oddly(postgres, target.database)
     types = list(HELD)
     table = await source.table(types, key="PRIMARY KEY")
     source.fill(_rows_of([[*HELD[t][1], *UNHELD.get(t, ())] for t in types]))
@@ -399,9 +412,13 @@ async def test_a_feed_carries_every_type_to_every_target(source: Source, target:
         source.server.execute(f"INSERT INTO t (id, {name}) VALUES ({100 + n}, '{value}')", database=source.database)
     source.server.execute("UPDATE t SET c0 = 7 WHERE id = 1", database=source.database)
     source.server.execute("DELETE FROM t WHERE id = 2", database=source.database)
+    set_oddly(source.server, source.database)
     code, said = await tidelock("run", "--until-caught-up")
     assert code == (0 if target.postgres else 4), said
     rows = await source.rows(table.shape)
+    for type_ in ("interval", "timestamptz[]", "bytea[]", "double precision"):  # spelled as the settings say
+        spelled_so = {"timestamptz[]": '{"2024-02-29 05:11:12+00",infinity}', "double precision": 0.30000000000000004}
+        assert rows[0][1 + types.index(type_)] == spelled_so.get(type_, HELD[type_][1][0])
     kept = rows if target.postgres else [row for row in rows if row[0] < 100]
     async with opened(load(str(feed)).target_url) as looked:
         binding = Binding(0, table.shape, (await looked.tables([target.name]))[target.name])
