@@ -6,6 +6,7 @@ So a caller can wait for it in any thread, also in one whose own loop is running
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import re
 import ssl
@@ -25,6 +26,7 @@ from tidelock.engine.model.records import TableName
 
 Answer = TypeVar("Answer")
 _SETTINGS: Final = {**OUTPUT_SETTINGS, "application_name": "tidelock copy"}
+_CLOSE_SECONDS: Final = 2.0
 _ROW_BYTES: Final = 100  # of a table that was never analysed
 _DENIED: Final = ("28", "42501")
 
@@ -79,7 +81,8 @@ class PostgresTables:
         return bool((await self.ask("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))[0][0])
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._connection.terminate)
+        with contextlib.suppress(SourceError):
+            self._run(self._connection.close(timeout=_CLOSE_SECONDS))
         self._end()
 
     def _end(self) -> None:

@@ -66,7 +66,7 @@ def typed_rig(make_rig: Callable[..., Rig], source: Server, target: Server, smal
 
 @contextmanager
 def beating(rig: Rig) -> Iterator[None]:
-    """Inside, a row of another table changes all the time: a feed whose source is idle tells its place once a minute."""
+    """Inside, a row of another table changes all the time: of an idle source a feed tells its place once a minute."""
     over = threading.Event()
 
     def work() -> None:
