@@ -150,4 +150,5 @@ class Planted:
             case 3 | 6:
                 return f"UPDATE word SET v = v + 1 WHERE region = 'r{row % 3}' AND code = 'Wört-{row}'"
             case _:
-                return f"UPDATE item SET n = n + 1, at = CURRENT_TIMESTAMP(6), amount = amount + 1 WHERE id = {self.item_id(row)}"
+                at = "at = CURRENT_TIMESTAMP(6)"
+                return f"UPDATE item SET n = n + 1, {at}, amount = amount + 1 WHERE id = {self.item_id(row)}"

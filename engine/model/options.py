@@ -39,8 +39,8 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     `linger_us`: microseconds that it waits at most (Kafka's producers have `linger.ms`).
 
     Microseconds:
-    `checkpoint_us`: from one checkpoint to the next while rows flow.  `idle_checkpoint_us`: the same without rows, unless
-    so many bytes of the log have passed (`idle_checkpoint_bytes`; 0: however many).
+    `checkpoint_us`: from one checkpoint to the next while rows flow.  `idle_checkpoint_us`: the same without rows,
+    unless so many bytes of the log have passed (`idle_checkpoint_bytes`; 0: however many).
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `stream_idle_us`: how long a transaction that is applied as it comes stays open at the target while nothing more

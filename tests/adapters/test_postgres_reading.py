@@ -277,7 +277,8 @@ def test_rows_of_keys(source: Source) -> None:
     source.log.run(
         [
             "CREATE TABLE t (k text, n numeric(6,2), u uuid, b boolean, v int[], PRIMARY KEY (k, n, u, b))",
-            "INSERT INTO t SELECT 'k''' || n, n / 4.0, lpad(n::text, 32, '0')::uuid, n % 2 = 0, ARRAY[n] FROM generate_series(0, 9) n",
+            ("INSERT INTO t SELECT concat('k', chr(39), n), n / 4.0, lpad(n::text, 32, '0')::uuid, n % 2 = 0, ARRAY[n] "
+            "FROM generate_series(0, 9) n"),
         ]
     )
     table = source.table()

@@ -17,6 +17,7 @@ from bench.harness.session import connect
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.plan import plan
 from tidelock.adapters.verify.report import VerifyReport
+from tidelock.adapters.verify.rotation import RotationPlace, share
 from tidelock.adapters.verify.verify import VerifyStep, examine
 
 TARGETS = ["postgres", "mariadb", "mysql"]
@@ -133,3 +134,28 @@ def test_since_is_refused_with_what_to_do_instead(make_rig: Callable[..., Rig], 
     told = said(rig, "verify", "--since", "1h")
     assert told.code == REFUSED and "the feed's own slot" in told.err and "without --since" in told.err
     assert said(rig, "verify").code == 0
+
+
+def test_shares_of_a_feed_go_through_all_rows(make_rig: Callable[..., Rig], postgres: Server) -> None:
+    """By ranges of an integer key; a table with another key at once."""
+    rig = make_rig(postgres, postgres, "shares", spark={"piece_rows": 2000, "small_rows": 10_000})
+    for table, key in (("a", "id int"), ("b", "id uuid")):
+        rig.table(table, f"{key} PRIMARY KEY, v int")
+    rig.table("beat", "id int PRIMARY KEY, n int")
+    rig.at_source("INSERT INTO a SELECT n * 3, n FROM generate_series(1, 5000) n", "ANALYZE a")
+    rig.at_source("INSERT INTO b SELECT md5(n::text)::uuid, n FROM generate_series(1, 900) n", "ANALYZE b")
+    rig.at_source("INSERT INTO beat VALUES (1, 0)")
+    rig.catch_up()
+    rig.at_target("DELETE FROM a WHERE id = 9000", "INSERT INTO a VALUES (-5, 1), (99999, 1)")
+    rig.run()
+    feed, place, only = load(rig.feed), RotationPlace(), [f"{rig.schema}.a", f"{rig.schema}.b"]
+    seen, differences = list[tuple[str, int]](), 0
+    with beating(rig):
+        while not seen or place != RotationPlace():
+            part = asyncio.run(share(feed, only, 0.01, place))
+            (at,) = part.ranges
+            report = examine(feed, part.plan, None, 60, Steps())
+            differences += sum(table.total for table in report.tables)
+            seen.append((at.cut.pair.name.table, at.cut.rows))
+            place = at.behind
+    assert seen == [("a", 2000), ("a", 2000), ("a", 1000), ("b", 900)] and differences == 3

@@ -104,8 +104,8 @@ def _wait(asked: Session, seconds: float, what: str, query: str, *values: str) -
                 f"{what} cannot be read from the tables yet: {_told(waited_for)} may have committed changes of it "
                 f"that nobody sees, for longer than {seconds:g} s",
                 "It is tried again.  Does the source wait for a synchronous standby (pg_stat_replication)? Else end "
-                f'that transaction, or GRANT pg_read_all_stats TO "{asked.place.user}", so that sessions idle in theirs '
-                "can be told apart",
+                f'that transaction, or GRANT pg_read_all_stats TO "{asked.place.user}", so that sessions idle in '
+                "theirs can be told apart",
             )
         time.sleep(_POLL_SECONDS)
         still = _holders(asked, query, *values)
