@@ -142,6 +142,7 @@ def test_shares_of_a_feed_go_through_all_rows(make_rig: Callable[..., Rig], post
     for table, key in (("a", "id int"), ("b", "id uuid")):
         rig.table(table, f"{key} PRIMARY KEY, v int")
     rig.table("beat", "id int PRIMARY KEY, n int")
+    rig.catch_up()  # the log is kept from here on
     rig.at_source("INSERT INTO a SELECT n * 3, n FROM generate_series(1, 5000) n", "ANALYZE a")
     rig.at_source("INSERT INTO b SELECT md5(n::text)::uuid, n FROM generate_series(1, 900) n", "ANALYZE b")
     rig.at_source("INSERT INTO beat VALUES (1, 0)")
