@@ -135,7 +135,7 @@ def key_length(table: SourceTable, name: str) -> Finding:
     type_ = next(c.type for c in table.columns if c.name == name)
     return error(
         "key-length",
-        f"{table.name}.{name} is {type_} without a length and part of a key, which MySQL and MariaDB do not index",
+        f"{table.name}.{name} is {type_} and part of a key, which is too long for an index of MySQL and MariaDB",
         f"At the source ALTER TABLE {qualified('postgres', table.name)} ALTER COLUMN "
         f"{identifier('postgres', name)} TYPE varchar({KEY_CHARACTERS});",
     )

@@ -31,6 +31,7 @@ class Halt(msgspec.Struct, frozen=True):
 RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
+_SLOTS: Final = "test_postgres_source.py::test_a"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 
 SOURCE: Final = (
@@ -87,6 +88,36 @@ SOURCE: Final = (
     Halt(("DamagedMessage",), (),
          "a message of PostgreSQL's log is not what the server wrote, or of no form that is known",
          f"{RUN} once more; else {RESYNCED}"),
+    Halt(("PurgedPosition",), ("has no slot",),
+         "the feed's slot at PostgreSQL was dropped, or a standby was promoted that had none", RESYNCED,
+         f"{_SLOTS}_promoted_standby_without_the_slot_halts", True),
+    Halt(("PurgedPosition",), ("is lost: the server has removed",),
+         "PostgreSQL kept no more of its log for the slot than `max_slot_wal_keep_size`", RESYNCED,
+         f"{_SLOTS}_lost_slot_halts", True),
+    Halt(("PurgedPosition",), ("the slot was made anew",),
+         "a slot of that name begins behind the checkpoint", RESYNCED,
+         f"{_SLOTS}_slot_that_was_made_anew_halts", True),
+    Halt(("SourceError",), ("is not the feed's: plugin", "already, which is not ours"),
+         "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("has no publication",),
+         "the feed's publication was dropped, so its tables are not in the log",
+         f"`CREATE PUBLICATION` as it says, then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("leaves changes out, or names partitions",), "the publication does not publish all",
+         f"`ALTER PUBLICATION` as it says, then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("so the log has nothing of what changes there",),
+         "a table that the feed's `tables` name is not in its publication", f"`ALTER PUBLICATION … ADD TABLE` as it "
+         f"says, then {RUN}, and `tidelock copy FEED` for what it holds already",
+         f"{_SLOTS}_table_that_the_publication_lacks_halts", True),
+    Halt(("UnsuitableLog",), ("would refuse every UPDATE and DELETE",),
+         "PostgreSQL lets nobody change rows of a published table without a replica identity",
+         f"`ALTER TABLE … REPLICA IDENTITY FULL`, then {RUN}",
+         f"{_SLOTS}_table_without_a_replica_identity_is_not_published"),
+    Halt(("UnsuitableLog",), ("is PostgreSQL",), "the source is older than PostgreSQL 14", "a newer server"),
+    Halt(("SourceError",), ("so it is read in one view", "cannot be read in one view yet", "up to which it was read",
+                            "cannot be read from the tables yet"),
+         "a copy could not be read from PostgreSQL; it is tried again", "end the transaction that it names"),
+    Halt(("PurgedPosition",), ("keeps its log for the feed alone",),
+         "a PostgreSQL source cannot be read from an earlier place", "`tidelock verify FEED` without `--since`"),
     Halt(("LogGap",), ("before this place",), "the slot has gone back", RESYNCED),
     Halt(("UnsuitableLog",), ("by replication, from its origin",), "the source is itself a subscriber to these tables",
          f"leave its tables out of the publication, or read them where they are written, then {RESYNCED}"),

@@ -53,8 +53,9 @@ reason in `tidelock rows list`. Texts get the collation that tells all texts apa
 |---|---|---|---|---|
 """
 _POSTGRES_NOTES = """
-- What becomes `longtext` cannot be part of a key of MySQL and MariaDB: `check` asks for a length of a primary key
-  (`key-length`), and other unique keys are left out there.
+- A key of MySQL and MariaDB has at most 3,072 bytes, and nothing that becomes `longtext` is part of one: `check` asks
+  for a length of a primary key (`key-length`), and other unique keys are left out there. Texts that do not fit in a
+  row there (65,535 bytes) become `longtext` too, the longest first.
 - Text of PostgreSQL's own types is that of `datestyle = ISO`, `intervalstyle = postgres`, `timezone = UTC`,
   `bytea_output = hex`, `lc_monetary = C`, `extra_float_digits = 3`, on both sides, whatever the server's settings are.
 - `json` keeps its text at a target of type `json` or text; `check` refuses `jsonb` and MySQL's JSON for it, which keep

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import is_text, mysql_type, without_comments
 from tidelock.engine.model.records import Kind
+from tidelock.engine.model.schema import UniqueKey
 
+ROW_BYTES = 60_000
+"""Of columns in a row of MySQL and MariaDB, about: texts without a length are beside it."""
+INDEX_BYTES = 3_072
+"""Of the columns of an index of MySQL and MariaDB."""
+_TEXT_LENGTH = re.compile(r"(?:var)?char\((\d+)\)")
 _OWN_KINDS = (Kind.UUID, Kind.INET4, Kind.INET6, Kind.VECTOR)
 _ONLY_MYSQL = re.compile(r"_0900_|^gb18030_")
 _ONLY_MARIADB = re.compile(r"_nopad_|uca1400|_croatian_mysql561_|_myanmar_|_thai_520_")
@@ -32,21 +39,53 @@ def from_postgres(table: SourceTable, *, mariadb: bool) -> SourceTable:
 
     Texts get the collation that tells all texts apart, as PostgreSQL's own do.
     """
-    return replace(table, columns=tuple(_of_postgres(column, mariadb) for column in table.columns if column.logged))
+    keys = {name for unique in table.uniques for name in unique.columns}
+    columns = tuple(_of_postgres(column, mariadb) for column in _narrowed(table.columns, keys) if column.logged)
+    return replace(table, columns=columns)
+
+
+def _narrowed(columns: Sequence[SourceColumn], keys: Collection[str]) -> list[SourceColumn]:
+    """Returns columns whose texts fit in a row, which holds 65,535 bytes: the longest lose their length, and are kept
+    beside it.
+    """
+    made = list(columns)
+    longest = sorted(range(len(made)), key=lambda at: made[at].column.length, reverse=True)
+    for at in longest:
+        column = made[at].column
+        if sum(map(_row_bytes, made)) <= ROW_BYTES or column.kind is not Kind.TEXT:
+            break
+        if column.name not in keys:
+            made[at] = replace(made[at], column=replace(column, length=0, type="text"))
+    return made
+
+
+def _row_bytes(column: SourceColumn) -> int:
+    """Returns about how many bytes of a row a column takes."""
+    found = _TEXT_LENGTH.match(mysql_type(column.column))
+    return 4 * int(found[1]) if found else 8
 
 
 def without_long_keys(table: SourceTable) -> SourceTable:
     """Returns a table of PostgreSQL without the unique keys that MySQL and MariaDB make no index for, but for the
     primary key.
     """
-    long = {*long_keys(table)}
-    return replace(table, uniques=tuple(u for u in table.uniques if u.name == "PRIMARY" or not long & {*u.columns}))
+    kept = tuple(u for u in table.uniques if u.name == "PRIMARY" or not _too_long(table, u))
+    return replace(table, uniques=kept)
 
 
 def long_keys(table: SourceTable) -> list[str]:
-    """Lists columns of keys that MySQL and MariaDB hold in a type without a length, which they make no index for."""
-    keys = {name for unique in table.uniques for name in unique.columns}
-    return [c.name for c in table.columns if c.name in keys and mysql_type(c.column).startswith("long")]
+    """Lists columns of keys that are too long for an index of MySQL and MariaDB, or have no length."""
+    return list(dict.fromkeys(filter(None, (_too_long(table, unique) for unique in table.uniques))))
+
+
+def _too_long(table: SourceTable, unique: UniqueKey) -> str:
+    """Returns the longest column of a key that MySQL and MariaDB make no index for; '' where they do."""
+    sizes = {c.name: _index_bytes(c) for c in table.columns if c.name in unique.columns}
+    return max(sizes, key=sizes.__getitem__) if sum(sizes.values()) > INDEX_BYTES else ""
+
+
+def _index_bytes(column: SourceColumn) -> int:
+    return INDEX_BYTES + 1 if mysql_type(column.column).startswith("long") else _row_bytes(column)
 
 
 def _of_postgres(column: SourceColumn, mariadb: bool) -> SourceColumn:

@@ -684,7 +684,8 @@ async def test_not_yet(place: Place, field: str, value: str) -> None:
     assert value in only(list((await check(feed)).findings), "not-yet").message
 
 
-async def test_a_postgresql_source_is_not_yet(place: Place) -> None:
+async def test_a_source_that_nothing_reads_is_not_yet(place: Place) -> None:
     feed = place.feed()
-    found = await check(msgspec.structs.replace(feed, source_url=feed.target_url))
+    place_of_files = msgspec.structs.replace(feed.source_url, scheme="hive")
+    found = await check(msgspec.structs.replace(feed, source_url=place_of_files))
     assert "source" in only(list(found.findings), "not-yet").message

@@ -17,7 +17,8 @@ from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import COMMAND, Process
 from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
-from tidelock.engine.protocol.events import Tick
+from tidelock.engine.model.records import UNKNOWN, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.protocol.events import LogArrived, Tick
 
 OPERATOR = 4
 FULL = "No space left on device"
@@ -186,3 +187,16 @@ def test_a_group_of_workers_halts_where_its_journal_is_cut_short(
     again.wait(60.0)
     rig.assert_exact()
     assert ending(tmp_path / "run.journal.group0").why == "the run ended"
+
+
+def test_a_value_that_the_log_does_not_tell_is_read_back_as_it_was(tmp_path: Path) -> None:
+    path, place = tmp_path / "run.journal", Position("log.000001", 4)
+    rows = (RowChange(0, (1, UNKNOWN), (1, UNKNOWN), 0),)
+    shapes = {0: Shape(TableName("shop", "note"), (), ("id",), "key")}
+    event = LogArrived([LogBatch(place, place, (Transaction("1/db", 7, 0),), rows, shapes)])
+    journal = Journal(path, Options())
+    journal.record(1, [event])
+    journal.close()
+    _, (now, (back,)), _ = read(path)  # type: ignore[misc]
+    assert (now, back) == (1, event)
+    assert back.batches[0].rows[0].after[1] is UNKNOWN

@@ -32,7 +32,7 @@ from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
+from tidelock.engine.model.records import UNKNOWN, Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
     BeginCopy,
@@ -43,6 +43,7 @@ from tidelock.engine.protocol.effects import (
     ParkedRow,
     Publish,
     Step,
+    UpdateRows,
     UpsertRows,
 )
 from tidelock.engine.protocol.events import (
@@ -868,6 +869,26 @@ async def test_rows_read_again_are_replaced_and_others_left_alone(target: Target
     await target.merged(attempt, 4, without=[(4,), (5,)], steps=[image], **again)
     assert target.rows() == [(1, "new", 1), (3, "missing", 3), (4, "last", 44), (9, "other", 9)]
     assert target.book("chunks", "chunk, rows_merged") == [(0, 0), (1, 3)]
+
+
+async def test_a_last_image_that_is_not_told_whole_is_written_over_the_staged_row(target: Target) -> None:
+    """Its unique value too; a row that is not staged cannot be made."""
+    target.table(TWO_UNIQUE)
+    await target.own()
+    await target.begun(ChunkSplit(target.name()))
+    plain = target.binding(*ID_U_X)
+    shape = msgspec.structs.replace(plain.shape, primary_key=("id",), identity="key")
+    keyed = Binding(1, shape, plain.target)
+    attempt, _ = target.stage([(1, "a", 1), (2, "b", 2), (3, "c", 3)])
+    images = [(1, "b", UNKNOWN), (2, "a", 22)]
+    more = UpsertRows(keyed, [(4, "d", 4)], True)
+    absent = [UpdateRows(keyed, [(9,)], [(9, "z", UNKNOWN)], False)]
+    failure = await target.refused(attempt, 3, steps=absent)
+    assert failure.kind is ErrorKind.ROW and "is not there" in failure.message
+    await target.merged(attempt, 3, steps=[UpdateRows(keyed, [(1,), (2,)], images, False), more])
+    assert target.rows() == [(1, "b", 1), (2, "a", 22), (3, "c", 3), (4, "d", 4)]
+
+
 
 
 async def test_rows_read_again_that_others_refer_to_are_updated_in_place(target: Target) -> None:

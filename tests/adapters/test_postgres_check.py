@@ -490,8 +490,9 @@ async def test_a_slot_that_was_made_anew(place: Place) -> None:
 # -------------------------------------------------------------------------------------------------------- MySQL's side
 
 
-async def test_a_key_of_any_length_cannot_be_in_mysql(to_mysql: Place) -> None:
-    to_mysql.at_source("CREATE TABLE t (id text PRIMARY KEY, v text UNIQUE)")
+@pytest.mark.parametrize("type_", ["text", "varchar(800)"])
+async def test_a_key_that_is_too_long_for_mysql(to_mysql: Place, type_: str) -> None:
+    to_mysql.at_source(f"CREATE TABLE t (id {type_} PRIMARY KEY, v {type_} UNIQUE)")
     with pytest.raises(CannotRun) as refused:
         await init_plan(to_mysql.feed())
     assert refused.value.finding.kind == "key-length"
@@ -502,6 +503,19 @@ async def test_a_key_of_any_length_cannot_be_in_mysql(to_mysql: Place) -> None:
     assert "v" not in {u for (u,) in to_mysql.target.execute(
         "SELECT COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s", to_mysql.database
     )}  # fmt: skip
+
+
+async def test_texts_that_do_not_fit_in_a_row(to_mysql: Place) -> None:
+    """A row of MySQL holds 65,535 bytes; the longest texts become such as are kept beside it."""
+    columns = ", ".join(f"c{n} varchar({3000 + n})" for n in range(9))
+    to_mysql.at_source(f"CREATE TABLE t (id int PRIMARY KEY, {columns}, flags bit(64), b char(200))")
+    await made(to_mysql)
+    types = to_mysql.target.execute(
+        "SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s ORDER BY ORDINAL_POSITION",
+        to_mysql.database,
+    )
+    assert [t for (t,) in types][1:10] == ["varchar"] * 4 + ["longtext"] * 5
+    assert await to_mysql.findings() == []
 
 
 async def test_a_collation_that_folds_what_postgresql_keeps_apart(to_mysql: Place) -> None:

@@ -21,7 +21,7 @@ from tidelock.adapters.postgres.target.staging import session_name, stage
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind
-from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -32,6 +32,7 @@ from tidelock.engine.protocol.effects import (
     MergeChunk,
     ParkedRow,
     SaveCheckpoint,
+    UpdateRows,
     UpsertRows,
 )
 from tidelock.engine.protocol.events import (
@@ -627,6 +628,21 @@ async def test_a_clash_is_the_rows_own_fault_and_changes_nothing(target: Target)
     assert target.position() == START
     target.sql("DELETE FROM account")
     await copy.merged(effect)
+
+
+async def test_a_last_image_that_is_not_told_whole_is_written_over_the_staged_row(target: Target) -> None:
+    """Its unique value too; a row that is not staged cannot be made."""
+    copy = await target.opened()
+    await copy.begin(ChunkSplit(ACCOUNT))
+    shape = msgspec.structs.replace(copy.table.shape, primary_key=("id",), identity="key")
+    keyed = Binding(1, shape, copy.table.target)
+    images = [(1, "user2", UNKNOWN), (2, UNKNOWN, UNKNOWN)]
+    steps = [UpdateRows(keyed, [(1,), (2,)], images, False), UpsertRows(keyed, [row(4, "late")], True)]
+    staged = [row(1), (2, "user1", row(2)[2]), row(3)]
+    await copy.merged(await copy.chunk(staged, steps=steps))
+    assert target.rows() == [(1, "user2"), (2, "user1"), (3, "user3"), (4, "late")]
+
+
 
 
 async def test_rows_that_are_kept_win(target: Target) -> None:

@@ -8,24 +8,31 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.harness.rig import Rig, kill_at_random, until
 from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
-from bench.harness.tidelock import Process
+from bench.harness.servers.certificates import authority, server_certificate
+from bench.harness.servers.place import free_port, give
+from bench.harness.tidelock import Process, sample
+from bench.harness.wire import Wire
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.workload import Workload
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
-from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
 from tidelock.adapters.postgres.logical.making import keep_log
 from tidelock.adapters.postgres.logical.positions import lsn_of
+from tidelock.adapters.postgres.logical.session import session
 from tidelock.engine.model.records import TableName
 
 ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
@@ -417,6 +424,59 @@ def test_a_source_that_is_restarted(
     rig.assert_exact()
 
 
+def test_a_run_outlives_a_silence(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """A lost route refuses no connection and ends none: the run says that it waits, and goes on."""
+    rig = made(make_rig, source, postgres, "silent", http=f"127.0.0.1:{free_port()}")
+    with Wire(source.port) as wire:
+        rig.source_url = rig.source_url.replace(f":{source.port}/", f":{wire.port}/")
+        rig.source_url += "?connect_timeout=1&read_timeout=1"
+        process = rig.run()
+        insert(rig, 1, 10)
+        until(rig.equal, "rows at the target", 60.0)
+        wire.silence()
+        insert(rig, 11, 20)
+
+        def told() -> bool:
+            process.check()
+            now = sample(rig.options["http"])
+            return now is not None and bool(now.hindrances)
+
+        until(told, "the run says that it waits", 60.0)
+        wire.speak()
+        until(rig.equal, "rows at the target", 60.0)
+        process.stop()
+
+
+def test_the_source_is_the_one_that_its_certificate_says(
+    make_postgres: Callable[..., Postgres], tmp_path: Path
+) -> None:
+    source = make_postgres()
+    ours, others = authority(tmp_path), authority(tmp_path, "other")
+    pem = server_certificate(tmp_path, ours)
+    for name in ("server.crt", "server.key"):
+        shutil.copy(pem, source.data / name)
+        (source.data / name).chmod(0o600)
+    give(source.data, source.account)
+    source.execute("ALTER SYSTEM SET ssl = on")
+    source.execute("SELECT pg_reload_conf()")
+    until(lambda: source.execute("SHOW ssl") == [("on",)], "TLS")
+    by_name = source.url().replace("127.0.0.1", "localhost")
+
+    def encrypted(url: str, *, carried: bool = False) -> str | None:
+        place = parse(url, tmp_path)
+        with session(place.carried() if carried else place, replication=True) as opened:
+            return opened.rows("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")[0][0]
+
+    for mode in ("prefer", "require", f"verify-ca&sslrootcert={ours}", f"verify-full&sslrootcert={ours}"):
+        assert encrypted(f"{source.url()}?sslmode={mode}") == "t", mode
+    assert encrypted(f"{by_name}?sslmode=verify-full&sslrootcert={ours}", carried=True) == "t"
+    assert encrypted(f"{source.url()}?sslmode=disable") == "f"
+    assert encrypted(f"{source.url()}?sslmode=require&sslrootcert={others}") == "t", "it checks nothing"
+    for mode in (f"verify-ca&sslrootcert={others}", f"verify-full&sslrootcert={others}"):
+        with pytest.raises(AccessDenied, match="certificate"):
+            encrypted(f"{source.url()}?sslmode={mode}")
+
+
 # ------------------------------------------------------------------ crashes
 
 
@@ -447,26 +507,29 @@ def killed(rig: Rig, workload: Workload, kills: int) -> None:
     assert counts.changes > kills * 100
 
 
+@pytest.mark.parametrize(
+    ("rows", "size"), [(400_000, 300), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["120 MB", "1 GB"]
+)
 def test_a_large_transaction_comes_in_parts(
-    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+    rows: int, size: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
     """Memory stays flat however large a transaction is, also where the run is killed in the middle of it."""
-    rig = made(make_rig, source, postgres, "large", batch_rows=500)
+    rig = made(make_rig, make_postgres(), postgres, "large", batch_rows=500)
     process = rig.run()
-    rig.at_source("INSERT INTO item SELECT n, repeat('x', 300), 1 FROM generate_series(1, 400000) AS n")
+    rig.at_source(f"INSERT INTO item SELECT n, repeat('x', {size}), 1 FROM generate_series(1, {rows}) AS n")
     most = 0
-    until(lambda: count(rig) > 20_000, "parts at the target", 60.0)
+    until(lambda: count(rig) > 20_000, "parts at the target", 120.0)
     process.kill()
     process = rig.run()
-    deadline = time.monotonic() + 120.0
-    while count(rig) < 400_000 and process.running and time.monotonic() < deadline:
+    deadline = time.monotonic() + 240.0
+    while count(rig) < rows and process.running and time.monotonic() < deadline:
         most = max(most, resident(process))
         time.sleep(0.1)
     process.check()
     process.stop()
     rig.catch_up()
     rig.assert_exact()
-    assert most < 400 << 20, f"{most >> 20} MiB"
+    assert most < 200 << 20, f"{most >> 20} MiB"
 
 
 def count(rig: Rig) -> int:
@@ -475,8 +538,6 @@ def count(rig: Rig) -> int:
 
 def resident(process: Process) -> int:
     """Bytes of the largest process of the run."""
-    from pathlib import Path
-
     sizes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -679,10 +740,6 @@ def test_another_server_halts(
 def test_a_server_put_back_from_an_older_copy_halts(
     make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
-    import shutil
-
-    from bench.harness.servers.place import give
-
     source = make_postgres()
     rig = made(make_rig, source, postgres, "restored")
     insert(rig, 1, 10)

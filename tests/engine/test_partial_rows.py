@@ -154,6 +154,23 @@ def test_log_order_of_partial_rows_is_serial_replay(
     assert batched.content() == serial.content()
 
 
+def locked(world: World, log: list[Change]) -> list[dict[int, bool]]:
+    """Digests of the keys of each change, with whether it is exclusive, once all tables of the log are bound."""
+    dispatcher = Dispatcher([Lane(0)], LockTable())
+    locks = BindingLocks(dispatcher)
+    locks.retable(world.tables)
+    for binding in dict.fromkeys(one.binding for one in log):
+        locks.bind(binding)
+    found = []
+    for one in log:
+        keys = dict.fromkeys(dispatcher._exclusive[one.binding](one.before, one.after), True)
+        requests = dispatcher._requests.get(one.binding)
+        for key, mode in requests(one.before, one.after) if requests is not None else ():
+            keys[digest(key)] = mode or keys.get(digest(key), False)
+        found.append(keys)
+    return found
+
+
 @pytest.mark.parametrize("world", WHOLE_KEYS, ids=lambda w: w.name)
 @settings(max_examples=60, deadline=None)
 @given(some=drafts(14, 6), salt=st.integers(0, 9), whole=st.sets(st.integers(0, 3)))
@@ -165,18 +182,7 @@ def test_partial_changes_that_must_keep_their_order_share_a_key(
     for draft in some:
         history.take(draft)
     log = [one if one.binding.number in whole else teller.told(one) for one in history.log]
-    dispatcher = Dispatcher([Lane(0)], LockTable())
-    locks = BindingLocks(dispatcher)
-    locks.retable(world.tables)
-    for binding in dict.fromkeys(one.binding for one in log):
-        locks.bind(binding)
-    keys = []
-    for one in log:
-        exclusive = dict.fromkeys(dispatcher._exclusive[one.binding](one.before, one.after), True)
-        requests = dispatcher._requests.get(one.binding)
-        for key, mode in requests(one.before, one.after) if requests is not None else ():
-            exclusive[digest(key)] = mode or exclusive.get(digest(key), False)
-        keys.append(exclusive)
+    keys = locked(world, log)
     for i, one in enumerate(history.log):
         for j, other in enumerate(history.log[:i]):
             if conflict(world, one, other):
@@ -272,6 +278,23 @@ def test_a_foreign_key_that_the_replica_identity_holds_locks_by_value() -> None:
         keys = compile_keys(keyed(bind(tables[child.name])), Keyspace(), tables)
         assert bool(keys.serial) is not parallel
         assert keys.whole == (() if parallel else (child.name, parent.name))
+
+
+def test_a_parent_that_is_told_whole_shares_its_table_with_children_that_are_not() -> None:
+    """Which parent a deleted child leaves is not told: each change of the parent's table follows it."""
+    parent = table_of("parent", ("id", "note"), ("id",))
+    child = table_of("child", ("id", "parent"), ("id",))
+    foreign = msgspec.structs.replace(
+        FAMILY_KEY, child=child.name, columns=("parent",), parent=parent.name, parent_columns=("id",)
+    )
+    tables = {
+        parent.name: msgspec.structs.replace(parent, references=(foreign,)),
+        child.name: msgspec.structs.replace(child, foreign_keys=(foreign,)),
+    }
+    whole, part = bind(tables[parent.name]), keyed(bind(tables[child.name], number=1))
+    log = [change(part, (7, UNKNOWN), None), change(whole, (1, "a"), None)]
+    for order in (log, log[::-1]):
+        assert meet(*locked(World("ties", tables, {}), order))
 
 
 FAMILY_KEY = next(fk for t in FAMILY.tables.values() for fk in t.foreign_keys)

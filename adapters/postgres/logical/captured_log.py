@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered, published
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.engine.capture import mapping
@@ -12,7 +12,6 @@ from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import LogBatch, Position, TableName
-from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
 
@@ -52,8 +51,7 @@ class CapturedLog:
                 reader.ready.clear()
                 for part in parts:
                     for effect in machine.step(0, [SourceRead([part])]):
-                        if isinstance(effect, Publish):
-                            yield effect.batch
+                        yield published(effect)
         except OtherServer as error:
             raise OtherHistory(
                 f"{self._order.source} cannot be read for a group that stands at {error.place}, a place in the log of "

@@ -25,7 +25,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import Busy, OtherHistory, PurgedPosition, SourceError
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, system_of, timeline_of
 from tidelock.adapters.postgres.logical.session import Session, whole
-from tidelock.adapters.postgres.logical.slots import PLUGIN, Slot, find_slot, slot_of
+from tidelock.adapters.postgres.logical.slots import PLUGIN, Slot, drop_slot_sql, find_slot, slot_of
 from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, spelled_lsn
@@ -124,39 +124,37 @@ def require_slot(session: Session, start: Position) -> Slot:
     """Passes where the feed's slot keeps the log from `start` on.  Raises PurgedPosition, SourceError."""
     server, name = session.place, slot_of(session.place)
     slot = find_slot(session, name)
+    resync = f"{RESYNC[0].upper()}{RESYNC[1:]}"
     if slot is None:
-        raise _purged(
-            start,
+        missing = PurgedPosition(
             f"{server} has no slot {name}, so it did not keep its log from {start} on",
             "It was dropped, or this server was promoted and had none (PostgreSQL 17 keeps slots on standbys: "
-            f"`failover`). {RESYNC[0].upper()}{RESYNC[1:]}",
+            f"`failover`). {resync}",
         )
+        raise _at(start, missing)
     if slot.plugin != PLUGIN or slot.database != server.database or slot.temporary or slot.two_phase:
         raise SourceError(
-            f"the slot {name} at {server} is somebody else's: plugin {slot.plugin or 'none (physical)'}, database "
+            f"the slot {name} at {server} is not the feed's: plugin {slot.plugin or 'none (physical)'}, database "
             f"{slot.database or 'none'}",
-            "Name another in `source`: postgresql://…/DATABASE?slot=NAME",
+            f"If nobody needs it: {drop_slot_sql(name)} {resync}",
         )
     if slot.lost:
-        raise _purged(
-            start,
+        lost = PurgedPosition(
             f"the slot {name} at {server} is lost: the server has removed the log from {start} on, as it was to keep "
             "no more than max_slot_wal_keep_size",
-            f"Raise max_slot_wal_keep_size if the feed stops for so long. {RESYNC[0].upper()}{RESYNC[1:]}",
+            f"Raise max_slot_wal_keep_size if the feed stops for so long. {resync}",
         )
+        raise _at(start, lost)
     if slot.confirmed > start.offset:
-        raise _purged(
-            start,
+        other = PurgedPosition(
             f"the slot {name} at {server} keeps the log from {spelled_lsn(slot.confirmed)} on, and the feed stands at "
             f"{start}: the slot was made anew, or the target was put back from a backup",
-            f"What was committed in between is not in the log any more. {RESYNC[0].upper()}{RESYNC[1:]}",
+            f"What was committed in between is not in the log any more. {resync}",
         )
+        raise _at(start, other)
     return slot
 
 
-def _purged(start: Position, message: str, hint: str) -> PurgedPosition:
-    problem = PurgedPosition(message, hint)
+def _at(start: Position, problem: PurgedPosition) -> PurgedPosition:
     problem.position = str(start)
     return problem
-
-
