@@ -130,9 +130,9 @@ def test_each_value_is_the_logs(source: Source, spark: Any) -> None:
     source.server.execute_script(settings.replace("{}", source.database), database=source.database)
     source.log.run(
         [
-            f"CREATE TABLE t (id int PRIMARY KEY, {columns}, twice int GENERATED ALWAYS AS (id * 2) STORED)",
+            f"CREATE TABLE t (twice int GENERATED ALWAYS AS (id * 2) STORED, id int PRIMARY KEY, {columns})",
             "ALTER TABLE t REPLICA IDENTITY FULL",
-            *(f"INSERT INTO t VALUES ({n}, {texts})" for n, texts in enumerate(values)),
+            *(f"INSERT INTO t VALUES (DEFAULT, {n}, {texts})" for n, texts in enumerate(values)),
         ]
     )
     table = source.table()
