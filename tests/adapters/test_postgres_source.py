@@ -6,9 +6,11 @@ The rules are those of `adapters.postgres.logical`: what the server is told, who
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from bench.harness.rig import Rig, kill_at_random, until
 from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
@@ -29,13 +32,15 @@ from bench.harness.workload.workload import Workload
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import parse
+from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
 from tidelock.adapters.postgres.logical.last_read import FAR_BYTES, SPEAK_BYTES
 from tidelock.adapters.postgres.logical.making import keep_log
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.session import session
+from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import TableName
+from tidelock.engine.model.records import Position, TableName
 
 ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
 COPY_SECONDS = 180.0
@@ -860,3 +865,17 @@ def test_a_run_waits_for_the_promotion_of_a_standby(
     until(lambda: rig.equal() or not process.running, "rows at the target", 60.0)
     process.check()
     process.stop()
+
+
+def test_a_checkpoint_is_not_told_to_a_process_that_has_ended() -> None:
+    """uvloop's transports refuse what is written to them once they are closed, and a run ends by that."""
+
+    async def told() -> None:
+        capture = CaptureProcess(parse("postgresql://nobody@127.0.0.1:1/none", Path()))
+        await capture.connect()
+        os.kill(capture.pid, signal.SIGKILL)
+        assert isinstance(await capture.next(), Failed)
+        await capture.stop()
+        capture.tell_stored(Position("1/1", 1))
+
+    uvloop.run(told())

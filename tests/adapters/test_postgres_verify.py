@@ -160,3 +160,23 @@ def test_shares_of_a_feed_go_through_all_rows(make_rig: Callable[..., Rig], post
             seen.append((at.cut.pair.name.table, at.cut.rows))
             place = at.behind
     assert seen == [("a", 2000), ("a", 2000), ("a", 1000), ("b", 900)] and differences == 3
+
+
+@pytest.mark.parametrize("target", ["postgres", "mariadb"])
+def test_statements_of_a_dry_run_would_do(
+    target: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest
+) -> None:
+    rig = typed_rig(make_rig, postgres, request.getfixturevalue(target))
+    rig.run()
+    with beating(rig):
+        planted(rig)
+        path = rig.folder / "report.json"
+        path.write_bytes(msgspec.json.encode(verified(rig)))
+        done = said(rig, "repair", "--from-report", str(path), "--dry-run", "--json")
+        assert done.code == 0, done.err
+        statements = done.json["statements"]
+        assert len(statements) == len(TYPES_OF) + 1 and not any(one.startswith("--") for one in statements)
+        plain = "SET search_path = pg_catalog" if target == "postgres" else "SET sql_mode = 'NO_BACKSLASH_ESCAPES'"
+        rig.at_target(plain, *statements)
+        after = verified(rig)
+    assert after.equal, after

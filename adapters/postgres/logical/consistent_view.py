@@ -22,7 +22,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import Busy, SourceError
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.session import Session, connect
 from tidelock.engine.model.records import TableName
@@ -31,7 +31,8 @@ WAIT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.02
 _PREFIX: Final = "tidelock_view_"
 _CURSOR: Final = "tidelock_view"
-_NO_SLOT: Final = "53400"  # all slots, or all walsenders, are in use
+_NO_SLOT: Final = "53400"  # all slots are in use
+_WAITED: Final = "55P03"  # a lock, for too long
 
 # The 32 bits of a lock's transaction number, within the 64 bits of the snapshot's.
 _UNSETTLED: Final = """
@@ -80,23 +81,31 @@ def _slot(maker: Session, table: TableName, seconds: float) -> tuple[int, str]:
     name = f"{_PREFIX}{uuid4().hex}"
     try:
         made = maker.rows(f"CREATE_REPLICATION_SLOT {name} TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT")
-    except Busy as error:
-        raise SourceError(
-            f"{table} has no key, so it is read in one view, which waits for the transactions that were open when it "
-            f"began; they have been for longer than {seconds:g} s",
-            "It is tried again; end the transaction if it stays: SELECT pid, xact_start FROM pg_stat_activity WHERE "
-            "backend_xid IS NOT NULL; or SELECT gid FROM pg_prepared_xacts",
-        ) from error
     except SourceError as error:
-        if getattr(error, "code", "") != _NO_SLOT:
-            raise
-        raise SourceError(
-            f"{table} has no key, so it is read in one view, which takes a slot and a walsender of {maker.place} for a "
-            f"moment: {error.message}",
-            "It is tried again; drop slots that nobody needs, or raise max_replication_slots",
-        ) from error
+        raise _waited(table, seconds, error) or _no_slot(maker, table, error) or error from error
     ((_, point, snapshot, *_),) = made
     return lsn_of(str(point)), str(snapshot)
+
+
+def _waited(table: TableName, seconds: float, error: SourceError) -> SourceError | None:
+    if f"({_WAITED})" not in error.message:
+        return None
+    return SourceError(
+        f"{table} has no key, so it is read in one view, which waits for the transactions that were open when it "
+        f"began; they have been for longer than {seconds:g} s",
+        "It is tried again; end the transaction if it stays: SELECT pid, xact_start FROM pg_stat_activity WHERE "
+        "backend_xid IS NOT NULL; or SELECT gid FROM pg_prepared_xacts",
+    )
+
+
+def _no_slot(maker: Session, table: TableName, error: SourceError) -> SourceError | None:
+    if f"({_NO_SLOT})" not in error.message:
+        return None
+    return SourceError(
+        f"{table} has no key, so it is read in one view, which takes a slot and a walsender of {maker.place} for a "
+        f"moment: {error.message}",
+        "It is tried again; drop slots that nobody needs, or raise max_replication_slots",
+    )
 
 
 def _settle(reader: Session, table: TableName, seconds: float) -> None:
