@@ -217,6 +217,7 @@ class Session:
             self.delete(binding.name, slot)
 
     def _upsert_row(self, binding: Binding, row: Row) -> None:
+        assert UNKNOWN not in row, f"{row} of {binding.name} would be written with a placeholder"
         table = self.table(binding.name)
         slot = self._find(table, binding, binding.key_of(row)) if binding.key else None
         if slot is None:

@@ -41,5 +41,6 @@ BEYOND: dict[str, str] = {
     "related-statement-passed": "a statement that names two tables",
     "orphan-not-tried-again": "a log that has children before their parents",
     "emptied-with-the-rows-of-others": "a TRUNCATE of one of two tables that become one",
+    "chunk-goes-on-with-a-partial-key-change": "a row of a copied table that changes its key and is not told whole",
     "dropped-database-passed": "a statement that drops a database",
 }

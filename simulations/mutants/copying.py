@@ -270,7 +270,7 @@ MERGING = (
         "last-images-left-out",
         """
         @ ChunkMerge.__init__
-        - [*(image for image in chunk.touched.values() if image is not None), *difference.more]
+        - [*(image for image in touched.values() if image is not None), *difference.more]
         + []
         """,
         "rows that were touched are left out for good",

@@ -227,8 +227,8 @@ REFERENCES = (
         "reference-as-the-child-compares",
         """
         @ reference
-        - {c.name: c.equality for c in parent.columns}
-        + dict.fromkeys([c.name for c in parent.columns], Equality.EXACT)
+        - equality_of(binding.shape.columns[at[own]], theirs[c])
+        + Equality.EXACT
         """,
         "a child that spells its parent's key in other letters does not wait for it",
     ),
@@ -265,15 +265,15 @@ REFERENCES = (
         "two-sources-not-ordered",
         """
         @ BindingLocks.bind
-        - not serial or name in self._uneven or serial_reason(binding.target)
-        + True
+        - name not in self._uneven and not serial_reason(table)
+        + False
         """,
         "rows without a column of a unique index take the table whole, and those of another source do not share it",
     ),
     Mutant(
         "two-sources-ordered-from-now-on",
         """
-        @ BindingLocks.bind
+        @ BindingLocks._share
         - any(change.binding.name == name for change in segment.changes)
         + False
         """,

@@ -190,8 +190,8 @@ MERGE = (
         "plain-though-referred-to",
         """
         @ Binding.__init__
-        - self.has_unlogged_unique_column or self.has_target_only_columns or target.references
-        + self.has_unlogged_unique_column or self.has_target_only_columns
+        - self.has_unlogged_unique_column or self.has_target_only_columns or target.references or self.unseen
+        + self.has_unlogged_unique_column or self.has_target_only_columns or self.unseen
         """,
         "a table is taken for plain though children refer to it",
         row=9,
