@@ -11,10 +11,9 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import SourceError, Unreachable, UnsuitableLog
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable
 from tidelock.engine.capture.mapping import Rule
-from tidelock.engine.model.records import LogBatch, Position
-from tidelock.engine.protocol.effects import CaptureEffect, Halt
+from tidelock.engine.model.records import Position
 
 FAILED: Final = 0x46
 UNANSWERED: Final = 0x55
@@ -87,10 +86,3 @@ class Failed(msgspec.Struct, frozen=True):
     def of(cls, error: SourceError) -> Failed:
         where = f" at {error.position}" if error.position else ""
         return cls(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
-
-
-def published(effect: CaptureEffect) -> LogBatch:
-    """Returns the batch that the capture machine publishes.  Raises UnsuitableLog where it halts instead."""
-    if isinstance(effect, Halt):
-        raise UnsuitableLog(effect.alarm.message, effect.alarm.hint)
-    return effect.batch

@@ -9,13 +9,14 @@ import msgspec
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered, published
-from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import LogBatch, SourceChunk, TableName
+from tidelock.engine.protocol.effects import Halt
 from tidelock.engine.protocol.events import SourceRead
 
 
@@ -58,7 +59,9 @@ class CapturedLog:
                 parts = [part for chunk in reader.ready for part in cut(chunk)] if cut else reader.ready
                 for part in parts:
                     for effect in machine.step(0, [SourceRead([classified(part, scheme, folded=reader.folded)])]):
-                        yield published(effect)
+                        if isinstance(effect, Halt):
+                            raise UnsuitableLog(effect.alarm.message, effect.alarm.hint)
+                        yield effect.batch
                 reader.ready.clear()
         except OtherServer as error:
             raise OtherHistory(

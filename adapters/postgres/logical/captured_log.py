@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered, published
-from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import LogBatch, Position, TableName
+from tidelock.engine.protocol.effects import Halt
 from tidelock.engine.protocol.events import SourceRead
 
 
@@ -51,7 +52,9 @@ class CapturedLog:
                 reader.ready.clear()
                 for part in parts:
                     for effect in machine.step(0, [SourceRead([part])]):
-                        yield published(effect)
+                        if isinstance(effect, Halt):
+                            raise UnsuitableLog(effect.alarm.message, effect.alarm.hint)
+                        yield effect.batch
         except OtherServer as error:
             raise OtherHistory(
                 f"{self._order.source} cannot be read for a group that stands at {error.place}, a place in the log of "

@@ -123,6 +123,7 @@ class LogicalReader:
     def _steps(self, errand: Errand | None) -> Iterator[None]:
         stream, assembly, again = self._begin()
         made = self.ready = assembly.ready
+        went_on = time.monotonic()
         while True:
             message = stream.next()
             if message is None:
@@ -149,6 +150,9 @@ class LogicalReader:
                 raise stream.unknown(message)
             if now - self._told_at >= self._period:
                 self._tell()
+            if now - went_on >= self._heartbeat:
+                assembly.go_on()
+                went_on = now
             if made:
                 yield
 
