@@ -23,7 +23,7 @@ from tidelock.simulations.target import Target
 class Repairs:
     def __init__(self, history: History, target: Target) -> None:
         self._target = target
-        self._keyed = history.plan.keyed  # a row of those that is missing is a bad row, once the log tells a part of it
+        self._keyed = history.plan.keyed  # no later change of theirs mends what is missing or other at the target
         rekeyed = {name for e in history.entries if e.keys is not None and e.ddl is not None for name in e.ddl.tables}
         self._tables = [name for name in history.held if history.tables[name].key and name not in rekeyed]
         self._serial = 0
@@ -72,7 +72,7 @@ class Repairs:
             return
         self._serial += 1
         slot = chance.choice(list(table.rows)) if table.rows else None
-        if slot is None or chance.random() < 0.3:
+        if slot is None or chance.random() < 0.3 or name.table in self._keyed:
             key = (f"z{self._serial}" if spec.key == ("text",) else 200 + self._serial,)
             row: Row = table.layout.complete((*key, *table.layout.defaults[len(key) :]))
             self._target.tamper(name, table.key(row), row)
@@ -80,8 +80,7 @@ class Repairs:
             row = table.rows[slot]
             note = table.at["note"]
             other = (*row[:note], f"strange {self._serial}", *row[note + 1 :])
-            goes = chance.random() >= 0.5 and name.table not in self._keyed
-            self._target.tamper(name, slot, None if goes else other)
+            self._target.tamper(name, slot, other if chance.random() < 0.5 else None)
         self._want(name, row[: len(spec.key)])
 
     def _value(self, chance: Random, column: str) -> object:

@@ -159,10 +159,10 @@ def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> N
 
 def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch.  `changes`: in the order of their lane."""
-    if _must_keep_order(changes, ranks):
+    bindings = dict.fromkeys([c.binding for c in changes])
+    if _must_keep_order(changes, bindings, ranks):
         return in_log_order(changes)
-    partial = any(binding.partial for binding in dict.fromkeys([c.binding for c in changes]))
-    tables = partial_fold(changes) if partial else fold(changes)
+    tables = partial_fold(changes) if any(b.partial for b in bindings) else fold(changes)
     if tables is None or len({binding.name for binding in tables}) != len(tables):
         return in_log_order(changes)
     deletes: list[Step] = []
@@ -199,8 +199,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     return [*reversed(deletes), *writes]
 
 
-def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
-    bindings = dict.fromkeys([c.binding for c in changes])
+def _must_keep_order(changes: Sequence[Change], bindings: Iterable[Binding], ranks: Ranks) -> bool:
     if all(b.plain for b in bindings):
         return False
     if any(not b.key or b.has_unlogged_unique_column or b.unseen or b.name in ranks.looped for b in bindings):
