@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import Pile, TableName
+from tidelock.engine.model.packed_rows import Pile
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 

@@ -33,8 +33,7 @@ fails, and the reason names the column.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -65,7 +64,6 @@ has `ext_hook=read_extension`.
 # int | float | str | bytes | None | Unknown; spelled Any because msgspec decodes no union of str and bytes.
 Value: TypeAlias = Any
 Row: TypeAlias = tuple[Value, ...]
-Made = TypeVar("Made")
 
 
 def filled(row: Row, earlier: Row) -> Row:
@@ -267,58 +265,6 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     tables: tuple[TableName, ...] = ()
     databases: tuple[str, ...] = ()
     added: tuple[AddedColumn, ...] = ()
-
-
-class Pile(Protocol):
-    """Pile of rows of one table that wait for more of it, in log order.
-
-    They take as few bytes as they can, side by side; nothing else is kept in memory for them.  `rows`: how
-    many.  `size`: bytes that they take.
-    """
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that they take."""
-
-    def changes(self, make: Callable[..., Made]) -> list[Made]:
-        """Returns the changes of all rows, as `PackedRows.changes` does."""
-
-
-class PackedRows(Protocol):
-    """Rows of a batch as they came, made into objects only when they are wanted.
-
-    `tables`: the numbers of their shapes, each once.  Below, `bindings` goes by them, and `make` is called with the
-    binding, both images, the source and number of the transaction, and the ordinal.
-    """
-
-    @property
-    def tables(self) -> tuple[int, ...]:
-        """Numbers of their shapes, each once."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[RowChange]: ...
-
-    def changes(
-        self, make: Callable[..., Made], bindings: Mapping[int, Any], transactions: Sequence[Transaction]
-    ) -> list[Made]:
-        """Returns the changes of all rows, in log order.  `transactions`: those of the batch."""
-
-    def pile(self) -> Pile:
-        """Returns an empty pile for rows that come so."""
-
-    def pour(
-        self,
-        piles: Mapping[Any, Pile],
-        make: Callable[..., Made],
-        bindings: Mapping[int, Any],
-        transactions: Sequence[Transaction],
-    ) -> list[Made]:
-        """Put each row onto the pile of its binding.  Returns the changes of those that have none."""
 
 
 class LogBatch(msgspec.Struct, array_like=True):

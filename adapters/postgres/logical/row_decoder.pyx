@@ -42,18 +42,8 @@ cdef extern from *:
 
 SOURCE = TIDELOCK_SOURCE.decode()
 
-cdef enum:  # as `row_values` numbers them
-    TEXT = 0
-    ASCII = 1
-    PADDED = 2
-    INT = 3
-    BOOL = 4
-    FLOAT = 5
-    DOUBLE = 6
-    BINARY = 7
-    BIT = 8
-    MOMENT = 9
-    ZONED = 10
+cdef enum:  # numbered as in `row_values`
+    TEXT, ASCII, PADDED, INT, BOOL, FLOAT, DOUBLE, BINARY, BIT, MOMENT, ZONED
 
 assert (
     row_values.TEXT, row_values.ASCII, row_values.PADDED, row_values.INT, row_values.BOOL, row_values.FLOAT,
