@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.records import DdlKind, Position, Row, RowChange, TableName
+from tidelock.engine.model.records import UNKNOWN, DdlKind, Position, Row, RowChange, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.history import Entry, History
@@ -80,6 +80,8 @@ class RecordedHistory(History):
             self.source.truncate(step.ddl.tables[0])
         session = self.source.begin()
         for change in step.changes:
+            if UNKNOWN in (*(change.before or ()), *(change.after or ())):
+                raise NotModelled(f"the log does not tell rows of {change.table} whole")
             try:
                 _carry_out(session, change)
             except Violation as error:

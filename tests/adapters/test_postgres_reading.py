@@ -66,8 +66,8 @@ class Source:
 
     def split(self, source: CopySource) -> ChunkSplit:
         there = target_of(source)
-        wishes = [Wanted(0, there.name, "copy")]
-        return asyncio.run(splitting.splits(self.feed, self.asked, wishes, {there.name: there}))[0]
+        wishes, found = [Wanted(0, there.name, "copy")], {there.name: source}
+        return asyncio.run(splitting.splits(self.feed, self.asked, wishes, {there.name: there}, found))[0]
 
     def rows(self, source: CopySource, where: str) -> list[Row]:
         came = self.asked.rows(f"SELECT {listed(source.read)} FROM {source.place} t WHERE {where}")
