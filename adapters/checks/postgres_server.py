@@ -97,7 +97,7 @@ def _kept(feed: Feed, facts: SourceFacts) -> list[Finding]:
 
 
 def _left_out(facts: SourceFacts) -> list[Finding]:
-    """What PostgreSQL does not write to its log in a form that can be read."""
+    """Findings of what PostgreSQL does not write to its log in a form that can be read."""
     findings = []
     if facts.sequences:
         findings.append(

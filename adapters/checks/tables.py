@@ -38,7 +38,7 @@ from tidelock.engine.model.schema import (
 from tidelock.engine.parallel.lock_keys import serial_reason, unseen_reason
 
 KEY_CHARACTERS = 191
-"""Of a text that is part of a key of MySQL or MariaDB: four such columns fit in an index of 3,072 bytes."""
+"""Characters of a text that is part of a key of MySQL or MariaDB: four such columns fit in an index of 3,072 bytes."""
 # Sorts of indexes that say equal of other rows than their columns' values do.
 _SORTS = ("expression", "generated", "partial", "exclusion", "NULLS NOT DISTINCT")
 _FOLDS = (Equality.FOLDED, Equality.FOLDED_PADDED)

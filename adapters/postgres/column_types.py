@@ -53,7 +53,7 @@ SELECT t.oid::bigint, n.nspname::text, t.typname::text, t.typtype::text, t.typba
     CASE WHEN t.typcategory = 'A' AND t.typlen = -1 AND t.typstorage <> 'p' THEN t.typelem::bigint ELSE 0 END,
     ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
 FROM wanted w JOIN pg_type t ON t.oid = w.oid JOIN pg_namespace n ON n.oid = t.typnamespace"""
-"""What pg_type says of the types of `$1` and of those that they are made of; its rows go to `types_of`."""
+"""Query of pg_type for the types of `$1` and those that they are made of; its rows go to `types_of`."""
 
 _CATALOGUE = "pg_catalog"
 _PADDED = "character("

@@ -95,7 +95,7 @@ JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype IN ('c', 'f') ORDER BY 1, 2, 3"""
 RULES: Final = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", "a": "NO ACTION"}
-"""What a foreign key does, by the letter of pg_constraint."""
+"""Rules of a foreign key, by the letter of pg_constraint."""
 
 _LITERAL: Final = re.compile(r"(?:'(?:[^']|'')*'|-?\d[\d.]*|\(-\d[\d.]*\)|true|false)(?:::[\w \".()\[\],]+)?")
 

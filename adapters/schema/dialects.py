@@ -13,9 +13,9 @@ from tidelock.engine.model.records import Kind
 from tidelock.engine.model.schema import UniqueKey
 
 ROW_BYTES = 60_000
-"""Of columns in a row of MySQL and MariaDB, about: texts without a length are beside it."""
+"""Bytes of a row's columns in MySQL and MariaDB, about: texts without a length are beside it."""
 INDEX_BYTES = 3_072
-"""Of the columns of an index of MySQL and MariaDB."""
+"""Bytes of an index's columns in MySQL and MariaDB."""
 _TEXT_LENGTH = re.compile(r"(?:var)?char\((\d+)\)")
 _OWN_KINDS = (Kind.UUID, Kind.INET4, Kind.INET6, Kind.VECTOR)
 _ONLY_MYSQL = re.compile(r"_0900_|^gb18030_")

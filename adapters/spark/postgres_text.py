@@ -45,7 +45,7 @@ def canonical_text(column: Column, name: str) -> str:
 
 
 def _zoned(name: str, scale: int) -> str:
-    """What four digits do not tell of a year stays as it is, with its zone."""
+    """Leaves a moment as it is, with its zone, whose year has other than four digits."""
     local = f"({name} AT TIME ZONE 'UTC')::text"
     plain = f"length(split_part({local}, '.', 1)) = {_DATE_TIME}"
     return f"CASE WHEN {plain} THEN {_padded(local, _DATE_TIME, scale)} ELSE {name}::text END"

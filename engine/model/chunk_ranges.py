@@ -51,7 +51,7 @@ Rank: TypeAlias = tuple[int | str, ...]
 UNKNOWN = -1
 NAN: Final = "NaN"
 MOST_DIGITS: Final = 18
-"""Of a number with a rank: it, and that of NaN, has 64 bits."""
+"""Digits of a number with a rank: it, and that of NaN, has 64 bits."""
 
 
 class By(enum.StrEnum):

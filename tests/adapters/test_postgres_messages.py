@@ -20,7 +20,7 @@ from bench.micro.logical_recording import recorded
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical import assembly as assembly_module
 from tidelock.adapters.postgres.logical import messages
-from tidelock.adapters.postgres.logical.assembly import IDLE_BYTES, IDLE_US, NOTICES, Assembly
+from tidelock.adapters.postgres.logical.assembly import NOTICES, Assembly
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.relation_catalogue import RelationCatalogue
 from tidelock.adapters.postgres.logical.relations import Relations
@@ -30,6 +30,7 @@ from tidelock.engine.model.records import Position, SourceChunk, TableName
 
 FILE = "7012345678901234567/1"
 START = Position(FILE, 1_000)
+NOW = 10**15  # microseconds since the epoch
 STEP = 1_000  # between the commits of two transactions
 NAMES = ("kinds/whole", "kinds/by_key", "whole/one-row transactions", "by_key/bulk updates", "unwanted/bulk inserts")
 LONGEST = 40  # messages of a transaction
@@ -52,7 +53,7 @@ def transactions_of(name: str) -> list[list[bytes]]:
 
 
 def transactions() -> list[list[bytes]]:
-    """Those of all stretches."""
+    """Transactions of all stretches."""
     return [one for name in NAMES for one in transactions_of(name)]
 
 
@@ -301,24 +302,21 @@ def test_a_transaction_shorter_than_what_was_read_of_it_is_refused() -> None:
 # -- keepalives --------------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_source_tells_its_place_once_a_minute_or_64_mib() -> None:
+def test_an_idle_source_tells_its_place_and_never_goes_back() -> None:
+    """How often that becomes a checkpoint is the apply machine's to say."""
     for compiled in (False, True):
         assembly = machine(compiled=compiled)
-        now = 10**15
-        assembly.keepalive(START.offset + 100, now)
-        assert taken(assembly) == [(START.offset, now)]
-        assembly.keepalive(START.offset + 200, now + IDLE_US - 1)
-        assert taken(assembly) == [(START.offset, now + IDLE_US - 1)], "the time is told, the place stays"
-        assembly.keepalive(START.offset + 300, now + IDLE_US)
-        assert taken(assembly) == [(START.offset + 300, now + IDLE_US)]
-        assembly.keepalive(START.offset + 300 + IDLE_BYTES - 1, now + IDLE_US + 5)
-        assert taken(assembly)[0][0] == START.offset + 300
-        assembly.keepalive(START.offset + 300 + IDLE_BYTES, now + IDLE_US + 6)
-        assert taken(assembly)[0][0] == START.offset + 300 + IDLE_BYTES
-        assembly.keepalive(START.offset, now + 3 * IDLE_US)
-        assert taken(assembly)[0][0] == START.offset + 300 + IDLE_BYTES, "never back"
-        assembly.keepalive(START.offset + 400 + IDLE_BYTES, now + 3 * IDLE_US + 1, soon=True)
-        assert taken(assembly)[0][0] == START.offset + 400 + IDLE_BYTES
+        assembly.keepalive(START.offset + 100, NOW)
+        assert taken(assembly) == [(START.offset + 100, NOW)]
+        assembly.keepalive(START.offset, NOW + 1)
+        assert taken(assembly) == [(START.offset + 100, NOW + 1)], "the time is told, the place stays"
+
+
+def test_a_keepalive_before_a_transaction_that_was_read_in_part_is_no_place() -> None:
+    for compiled in (False, True):
+        assembly = machine(compiled=compiled, start=Position(FILE, START.offset, NOTICES + 1))
+        assembly.keepalive(START.offset + 100, NOW)
+        assert taken(assembly) == [(START.offset, NOW)]
 
 
 def test_a_keepalive_inside_a_transaction_is_no_place() -> None:
@@ -326,7 +324,7 @@ def test_a_keepalive_inside_a_transaction_is_no_place() -> None:
     for compiled in (False, True):
         assembly = machine(compiled=compiled)
         assembly.take(begin, 0)
-        assembly.keepalive(START.offset + 100, 10**15, soon=True)
+        assembly.keepalive(START.offset + 100, NOW)
         assert taken(assembly) == [] and assembly.open
         for data in rest:
             assembly.take(data, 0)

@@ -47,10 +47,6 @@ CHUNK_BYTES: Final = 4 << 20
 NOTICES: Final = 64
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
-# The position of an idle source is told when so much time or log has passed, so that two feeds that store each other's
-# checkpoints do not keep each other awake.
-IDLE_US: Final = 60_000_000
-IDLE_BYTES: Final = 64 << 20
 
 Take: TypeAlias = Callable[[Any, int], None]
 
@@ -90,7 +86,6 @@ class Assembly:
         self.chunk_bytes = chunk_bytes
         self._origins = origins
         self._told = start.offset
-        self._told_us = 0
         before = lineage.decode(start.proof)
         self._last = before.last if before is not None else None
         self._opened = before.opened if before is not None else None
@@ -324,19 +319,16 @@ class Assembly:
 
     # -- chunks --------------------------------------------------------------------------------------------------
 
-    def keepalive(self, wal_end: int, clock_us: int, *, soon: bool = False) -> None:
+    def keepalive(self, wal_end: int, clock_us: int) -> None:
         """Take a keepalive: the server has sent all before `wal_end`, and its clock says `clock_us` (µs since 1970).
 
-        The position moves where nothing is open and enough was passed since it was told last, or at once (`soon`); the
-        time is told always.
+        The position moves where nothing is open; the time is told always.
         """
         state = self.state
         state.server_us = max(state.server_us, clock_us)
         if state.is_open:
             return
-        self._told_us = self._told_us or clock_us
-        moved = 0 if state.skip else wal_end - self._told
-        if moved > 0 and (soon or moved >= IDLE_BYTES or clock_us - self._told_us >= IDLE_US):
+        if not state.skip:
             state.boundary = max(state.boundary, wal_end)
         if state.done:
             self.flush()
@@ -408,8 +400,7 @@ class Assembly:
     def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
         state = self.state
         state.done_rows = state.done_octets = 0
-        if self._told != state.boundary:
-            self._told, self._told_us = state.boundary, state.server_us
+        self._told = state.boundary
         last = Position(state.file, state.boundary, rows, "", self._proof())
         self.ready.append(SourceChunk(transactions, last, self.relations.announce(), state.server_us))
 

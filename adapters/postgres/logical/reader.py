@@ -219,7 +219,7 @@ class LogicalReader:
         if keepalive.asks:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
-        assembly.keepalive(keepalive.end, keepalive.clock_us, soon=True)
+        assembly.keepalive(keepalive.end, keepalive.clock_us)
         if not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= SPEAK_BYTES:
             self._spoke = keepalive.end
             self._speak()

@@ -42,7 +42,7 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FormChange(msgspec.Struct, frozen=True):
-    """What became of a form.  `statement`: for ADD_COLUMN one of PostgreSQL's, for OTHER words.
+    """The change of a form.  `statement`: for ADD_COLUMN one of PostgreSQL's, for OTHER words.
 
     `tables`: all names that are concerned.  `added`: the columns of ADD_COLUMN.
     """

@@ -69,7 +69,7 @@ class Stream:
         return None
 
     def data(self, message: memoryview) -> tuple[memoryview, int]:
-        """What the plugin says in a DATA message, and the place that it is of."""
+        """Returns the plugin's message in a DATA message, and the place that it is of."""
         place, end, _ = _DATA_HEAD.unpack_from(message)
         self._received = max(self._received, place, end)
         return message[_DATA_HEAD.size :], place

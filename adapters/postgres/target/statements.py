@@ -241,7 +241,7 @@ class TableStatements:
         )
 
     def _cast(self, at: int) -> str:
-        """What makes a literal of a composite comparable, which is a row of no type as it stands."""
+        """The cast that makes a literal of a composite comparable, which is a row of no type as it stands."""
         return f"::{base_type(self._targets[at].type)}" if self.binding.shape.columns[at].kind is Kind.OTHER else ""
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
