@@ -17,7 +17,7 @@ from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.workload.named import NAMED
 
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
-SOURCES: Final = ("mariadb", "mysql")
+SOURCES: Final = ("mariadb", "mysql", "postgres")
 TARGETS: Final = ("postgres", "mariadb", "mysql")
 CONSISTENCIES: Final = ("row", "transaction")
 COMMITS: Final = ("async", "sync")
@@ -84,8 +84,10 @@ def every(
         source, target = _pair(pair)
         for commit, delay_ms in itertools.product(commits, delays_ms):
             if serial:
-                if target != "postgres":
-                    raise ValueError("row-by-row apply, for comparison, is written for PostgreSQL targets only")
+                if target != "postgres" or source == "postgres":
+                    raise ValueError(
+                        "row-by-row apply, for comparison, is written for PostgreSQL targets only, and for binary logs"
+                    )
                 yield Setup(workload, source, target, 1, "transaction", commit, delay_ms, (), SERIAL)
             for consistency, count in itertools.product(consistencies, lanes):
                 yield Setup(workload, source, target, count, consistency, commit, delay_ms, chosen)

@@ -58,6 +58,7 @@ def run(setup: Setup, source: Server, target: Server, folder: Path, rate: float,
         rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "steady", **setup.options)))
         workload = rig.make(NAMED[setup.workload]())
         rig.table(SIGN, "id bigint PRIMARY KEY")
+        rig.begin_here()
         process = rig.run()
         _sign(rig, 1)
         leaders = {"run": process.pid, "source": source.pid, "target": target.pid}

@@ -27,6 +27,7 @@ from bench.harness.workload.workload import Workload
 CATCH_UP_SECONDS: Final = 1800.0
 OURS: Final = ("run", "capture")
 MEMORY_LIMIT_MB: Final = 300.0
+MANY_LOCKS: Final = ("-c", "max_locks_per_transaction=512")
 SOURCE: Final = ("--table-definition-cache=4000", "--table-open-cache=8000", "--innodb-flush-log-at-trx-commit=0")
 
 
@@ -77,7 +78,7 @@ class Ground:
         self._workload, self._folder, self._options = workload, folder, options
         self._stack = contextlib.ExitStack()
         self._rounds = 0
-        self.source, self.target = MariaDb(SOURCE), Postgres(("-c", "max_locks_per_transaction=512"))
+        self.source, self.target = MariaDb(SOURCE), Postgres(MANY_LOCKS)
         self.rig: Rig
 
     def __enter__(self) -> Self:

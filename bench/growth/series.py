@@ -22,14 +22,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench.growth.ground import MEMORY_LIMIT_MB, Differs, Ground, Run
+from bench.growth.ground import MANY_LOCKS, MEMORY_LIMIT_MB, Differs, Ground, Run
 from bench.growth.many import differences
 from bench.growth.narrow import Narrow
 from bench.growth.shown import FLAT, KEPT, SKEWED, as_table, costs, shown
 from bench.growth.spread import Spread
+from bench.harness.servers import Postgres
 from bench.harness.workload.workload import Workload
 from bench.outcome import RESULTS, Outcome
+from bench.peers.backlog import SlotBacklog
 from bench.peers.postgres_native import PostgresNative
+from bench.peers.target import Target
 
 TABLES: Final = {"1 table": (1, 0), "20": (20, 0), "200": (200, 0), "2,000": (2000, 0), "2,000, 20 hot": (2000, 20)}
 NATIVE: Final = ("1 table", "2,000", "2,000, 20 hot")
@@ -105,8 +108,7 @@ def measure(
             print(f"{case.label}: {case.changes:,} changes loaded", flush=True)
             turns.append(partial(_ours, ground))
             if case.label in native:
-                peer = stack.enter_context(PostgresNative(case.workload(), case.changes, SEED, rounds))
-                turns.append(partial(_native, peer, case))
+                turns.append(partial(_native, case, *_peer(stack, case)))
         for _ in range(rounds):
             for turn in turns:
                 runs.append(turn())
@@ -126,11 +128,18 @@ def _ours(ground: Ground) -> Run:
     return run
 
 
-def _native(peer: PostgresNative, case: Case) -> Native:
+def _peer(stack: contextlib.ExitStack, case: Case) -> tuple[PostgresNative, SlotBacklog, Target]:
+    """PostgreSQL's own replication of the case's work, its backlog and its target: servers of their own."""
+    backlog = stack.enter_context(SlotBacklog(Postgres(), case.workload(), case.changes, SEED))
+    target = Target(stack.enter_context(Postgres(MANY_LOCKS)))
+    return stack.enter_context(PostgresNative(backlog, target)), backlog, target
+
+
+def _native(case: Case, peer: PostgresNative, backlog: SlotBacklog, target: Target) -> Native:
     seconds = peer.catch_up()
-    if found := differences(peer.source_url, peer.target_url, [f"public.{name}" for name in case.workload().tables]):
+    if found := differences(backlog.url, target.url, backlog.tables):
         raise Differs(f"PostgreSQL's own replication, {case.label}: {found} rows differ")
-    peer.rest()
+    target.rest()
     return Native(case.label, case.changes, round(seconds, 3))
 
 

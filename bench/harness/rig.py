@@ -208,6 +208,12 @@ class Rig:
         self._processes.append(process)
         return process
 
+    def begin_here(self) -> None:
+        """Have the first run begin at the source's place of now; elsewhere than at PostgreSQL `start_at` says it."""
+        if isinstance(self.source, Postgres):
+            done = self.command("init", "--apply")
+            assert done.code == 0, f"{done.out}\n{done.err}"
+
     def catch_up(self, seconds: float = RUN_SECONDS) -> float:
         """Run until caught up, and return how long that took.  Raises TidelockFailed."""
         begun = time.perf_counter()

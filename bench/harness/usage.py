@@ -26,6 +26,7 @@ LENGTHENED: Final = 1.25
 CHILDREN: Final = {
     "tidelock.adapters.workers.publisher_process": "publisher",
     "tidelock.adapters.mysql.binlog.capture_process": "capture",
+    "tidelock.adapters.postgres.logical.capture_process": "capture",
 }
 _TICK_SECONDS: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 

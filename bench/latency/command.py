@@ -111,7 +111,7 @@ def command(
     rate: Annotated[str, typer.Option(help="Row changes a second; one or several, by comma.")] = "1000,5000,10000",
     seconds: Annotated[float, typer.Option(min=0.1, help="Measured in each run.")] = 10.0,
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each rate.")] = 3,
-    source: Annotated[str, typer.Option(help="mariadb, mysql or both.")] = "mariadb",
+    source: Annotated[str, typer.Option(help="mariadb, mysql, postgres; one or several.")] = "mariadb",
     lanes: Annotated[int, typer.Option(min=1, max=64, help="Of the feed.")] = 8,
     folder: Annotated[Path, typer.Option(help="Where the result goes.")] = RESULTS,
 ) -> int:

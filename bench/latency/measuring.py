@@ -55,6 +55,7 @@ def run(source: Server, target: Server, folder: Path, rate: float, seconds: floa
     with contextlib.closing(Rig(source, target, folder, "latency", **options)) as rig:
         rig.make(workload())
         rig.table(SIGN, "id bigint PRIMARY KEY")
+        rig.begin_here()
         with _flowing(rig) as process:
             leaders = {"run": process.pid, "source": source.pid, "target": target.pid}
             with Usage(lambda: leaders) as usage:

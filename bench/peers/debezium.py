@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.harness.servers.kafka import Kafka
-from bench.peers.backlog import SCHEMA, Backlog
+from bench.peers.backlog import SCHEMA, BinlogBacklog
 from bench.peers.connect import Connect
 from bench.peers.connect_jars import connect_jars
 from bench.peers.peer import until, verify
@@ -31,7 +31,7 @@ STATUS_SECONDS: Final = 1.0
 class Debezium:
     """From `backlog` of a MariaDB to `target`, a PostgreSQL.  Entering raises PeerMissing, ServerMissing."""
 
-    def __init__(self, backlog: Backlog, target: Target) -> None:
+    def __init__(self, backlog: BinlogBacklog, target: Target) -> None:
         self.changes = backlog.changes
         self._backlog, self._target = backlog, target
         self._stack = contextlib.ExitStack()

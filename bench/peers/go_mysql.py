@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.harness.servers.place import SEARCH, cache
-from bench.peers.backlog import Backlog
+from bench.peers.backlog import BinlogBacklog
 from bench.peers.peer import PeerMissing, until, verify
 from bench.peers.program import Program, prepare
 from bench.peers.target import Target
@@ -28,7 +28,7 @@ BATCH_ROWS: Final = 2000
 class GoMySql:
     """From `backlog` of a MariaDB to `target`, a PostgreSQL.  Entering raises PeerMissing, ServerMissing."""
 
-    def __init__(self, backlog: Backlog, target: Target, folder: Path) -> None:
+    def __init__(self, backlog: BinlogBacklog, target: Target, folder: Path) -> None:
         self.changes = backlog.changes
         self._backlog, self._target, self._folder = backlog, target, folder
         self._program = Path()

@@ -14,7 +14,7 @@ from typing import Self
 
 import pymysql
 
-from bench.peers.backlog import Backlog
+from bench.peers.backlog import BinlogBacklog
 from bench.peers.peer import CATCH_UP_SECONDS, PeerFailed, verify
 from bench.peers.target import Target
 
@@ -24,7 +24,7 @@ WAIT_SECONDS = 1.0
 class MariaDbNative:
     """`backlog` of a MariaDB; `target`: a MariaDB.  `threads`: slave_parallel_threads, 0 for one serial applier."""
 
-    def __init__(self, backlog: Backlog, target: Target, threads: int) -> None:
+    def __init__(self, backlog: BinlogBacklog, target: Target, threads: int) -> None:
         self.changes = backlog.changes
         self._backlog, self._target, self._threads = backlog, target, threads
 

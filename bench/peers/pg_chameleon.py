@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import yaml
 
 from bench.harness.servers.place import SEARCH, ServerMissing, account, cache, environment, give, run
-from bench.peers.backlog import END, SCHEMA, Backlog
+from bench.peers.backlog import END, SCHEMA, BinlogBacklog
 from bench.peers.peer import PeerFailed, PeerMissing, until, verify
 from bench.peers.program import Program, prepare
 from bench.peers.target import Target
@@ -33,7 +33,7 @@ BATCH_ROWS: Final = 10_000
 class PgChameleon:
     """From `backlog` of a MariaDB to `target`, a PostgreSQL.  Entering raises PeerMissing."""
 
-    def __init__(self, backlog: Backlog, target: Target) -> None:
+    def __init__(self, backlog: BinlogBacklog, target: Target) -> None:
         self.changes = backlog.changes
         self._backlog, self._target = backlog, target
         self._stack = contextlib.ExitStack()

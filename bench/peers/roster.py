@@ -16,7 +16,7 @@ from typing import Final
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.servers.kafka_jars import kafka_version
 from bench.harness.workload.workload import Workload
-from bench.peers.backlog import Backlog
+from bench.peers.backlog import Backlog, BinlogBacklog, SlotBacklog
 from bench.peers.connect_jars import debezium_version
 from bench.peers.debezium import Debezium
 from bench.peers.go_mysql import GoMySql, go_mysql_version
@@ -27,8 +27,8 @@ from bench.peers.postgres_native import PostgresNative
 from bench.peers.target import Target
 from bench.peers.tidelock import Tidelock
 
-OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb")
-SOURCES: Final[Mapping[str, type[MariaDb] | type[MySql]]] = {"mariadb": MariaDb, "mysql": MySql}
+OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb", "postgres-postgres", "postgres-mariadb")
+BINLOGS: Final[Mapping[str, type[MariaDb] | type[MySql]]] = {"mariadb": MariaDb, "mysql": MySql}
 TARGETS: Final[Mapping[str, type[MariaDb] | type[Postgres]]] = {"mariadb": MariaDb, "postgres": Postgres}
 
 
@@ -51,16 +51,28 @@ class Field:
     def __init__(self, stack: contextlib.ExitStack, folder: Path, plan: Plan) -> None:
         self.plan, self.folder = plan, folder
         self._stack = stack
-        self._backlogs: dict[tuple[str, int], Backlog] = {}
+        self._backlogs: dict[tuple[str, int], BinlogBacklog] = {}
+        self._kept: SlotBacklog | None = None
         self._targets: dict[str, Target] = {}
 
-    def backlog(self, kind: str, *, slow: bool = False) -> Backlog:
+    def source(self, kind: str) -> Backlog:
+        """The backlog of a kind of server.  Raises ServerMissing, ServerFailed."""
+        return self.backlog(kind) if kind in BINLOGS else self.kept()
+
+    def backlog(self, kind: str, *, slow: bool = False) -> BinlogBacklog:
         """Raises ServerMissing, ServerFailed."""
         changes = self.plan.slow_changes if slow else self.plan.changes
         if (kind, changes) not in self._backlogs:
-            work = Backlog(SOURCES[kind](), self.plan.workload(), changes, self.plan.seed)
+            work = BinlogBacklog(BINLOGS[kind](), self.plan.workload(), changes, self.plan.seed)
             self._backlogs[kind, changes] = self._stack.enter_context(work)
         return self._backlogs[kind, changes]
+
+    def kept(self) -> SlotBacklog:
+        """The backlog at PostgreSQL.  Raises ServerMissing, ServerFailed."""
+        if self._kept is None:
+            work = SlotBacklog(Postgres(), self.plan.workload(), self.plan.changes, self.plan.seed)
+            self._kept = self._stack.enter_context(work)
+        return self._kept
 
     def target(self, kind: str) -> Target:
         """Raises ServerMissing, ServerFailed."""
@@ -73,6 +85,7 @@ class Field:
     def servers(self) -> dict[str, Server]:
         """One of each kind that runs."""
         servers: dict[str, Server] = {kind: backlog.server for (kind, _), backlog in self._backlogs.items()}
+        servers |= {"postgres": self._kept.server} if self._kept else {}
         return servers | {kind: target.server for kind, target in self._targets.items()}
 
 
@@ -94,7 +107,7 @@ def tidelock(pair: str) -> Entry:
 
     def make(field: Field) -> Peer:
         plan = field.plan
-        return Tidelock(field.backlog(source), field.target(target), field.folder, plan.lanes, plan.command)
+        return Tidelock(field.source(source), field.target(target), field.folder, plan.lanes, plan.command)
 
     return Entry(make)
 
@@ -104,8 +117,7 @@ def _mariadb_native(threads: int) -> Callable[[Field], Peer]:
 
 
 def _postgres_native(field: Field) -> Peer:
-    plan = field.plan
-    return PostgresNative(plan.workload(), plan.changes, plan.seed, plan.rounds)
+    return PostgresNative(field.kept(), field.target("postgres"))
 
 
 def _debezium(field: Field) -> Peer:
@@ -121,7 +133,7 @@ def _pg_chameleon(field: Field) -> Peer:
 
 
 PEERS: Final[dict[str, Entry]] = {
-    "postgres-native": Entry(_postgres_native, ("mariadb-postgres", "mysql-postgres")),
+    "postgres-native": Entry(_postgres_native, ("postgres-postgres", "mariadb-postgres", "mysql-postgres")),
     "mariadb-native": Entry(_mariadb_native(0), ("mariadb-mariadb",)),
     "mariadb-native-4": Entry(_mariadb_native(4), ("mariadb-mariadb",)),
     "debezium": Entry(_debezium, ("mariadb-postgres",), f"{debezium_version()}, Kafka {kafka_version()}"),

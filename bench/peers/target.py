@@ -35,16 +35,24 @@ class Target:
     def empty(self, workload: Workload) -> None:
         """Make the workload's tables and the one that marks the end anew; what runs before left nothing to do."""
         execute = self.server.execute
-        for schema in (SCHEMA, BOOKS):
-            execute(f"DROP SCHEMA IF EXISTS {schema}{' CASCADE' if self.flavor is Flavor.POSTGRES else ''}")
+        self._drop()
         for statement in workload.target_ddl(self.flavor, SCHEMA):
             execute(statement)
         execute(f"CREATE TABLE {SCHEMA}.{END} (id bigint NOT NULL PRIMARY KEY)")
         self._rest()
 
+    def rest(self) -> None:
+        """Drop the tables: what it still does about them would weigh on the turns of others."""
+        self._drop()
+        self._rest()
+
     def ended(self) -> bool:
         """Tell whether the last change of a backlog is visible."""
         return bool(self.server.execute(f"SELECT 1 FROM {SCHEMA}.{END}"))
+
+    def _drop(self) -> None:
+        for schema in (SCHEMA, BOOKS):
+            self.server.execute(f"DROP SCHEMA IF EXISTS {schema}{' CASCADE' if self.flavor is Flavor.POSTGRES else ''}")
 
     def _rest(self) -> None:
         """PostgreSQL: a checkpoint now, not during the turn.  MariaDB: the purge of old row versions has ended."""

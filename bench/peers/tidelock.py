@@ -39,7 +39,7 @@ class Tidelock:
         self.exit_seconds = 0.0
         self._backlog, self._target, self._folder = backlog, target, folder
         self._lanes, self._command, self._options = lanes, command, options
-        self._name = f"{backlog.server.scheme}_{target.server.scheme}"
+        self._name = backlog.feed or f"{backlog.server.scheme}_{target.server.scheme}"
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +62,7 @@ class Tidelock:
             options=self._options,
         )
         path, output = feed.write(self._folder), self._folder / f"{self._name}.log"
+        backlog.begin(path, target.server)
         moment, begun = time.time(), time.perf_counter()
         process = Process(["run", str(path), "--until-caught-up"], output, self._command)
         try:

@@ -66,6 +66,7 @@ def test_setups_take_turns_and_the_file_has_what_they_did(
     [
         Setup("oltp", "mysql", "mariadb", consistency="transaction", commit="sync"),
         Setup("wide", delay_ms=2.0, commit="sync", lanes=3),
+        Setup("churn", "postgres", "mysql", consistency="transaction"),
     ],
     ids=lambda setup: setup.label,
 )

@@ -63,16 +63,17 @@ def test_native_replication_and_ours_on_one_backlog(tmp_path: Path) -> None:
     if go_mysql.place().exists():  # else it would be compiled now, which takes a minute
         names.append("go-mysql")
     versions: dict[str, str] = {}
-    found = measure(plan("churn"), ["mariadb-postgres", "mariadb-mariadb"], names, versions)
+    feeds = ["mariadb-postgres", "mariadb-mariadb", "postgres-postgres"]
+    found = measure(plan("churn"), feeds, names, versions)
     assert versions.keys() == {"mariadb", "postgres"}
-    systems = {"tidelock mariadb-postgres", "tidelock mariadb-mariadb", *names}
+    systems = {*(f"tidelock {feed}" for feed in feeds), *names}
     assert found["systems"].keys() == systems
     for name, system in found["systems"].items():
         assert system["differences"] == "0", f"{name}: {system}"
         assert len(system["rows_per_second"]) == 2
         assert system["least"] <= system["median"] <= system["most"]
     assert found["ratios"]["mariadb-native-4"].keys() == {"tidelock mariadb-mariadb"}
-    assert found["ratios"]["postgres-native"].keys() == {"tidelock mariadb-postgres"}
+    assert found["ratios"]["postgres-native"].keys() == {"tidelock mariadb-postgres", "tidelock postgres-postgres"}
     path = Outcome("peers").write({"workloads": {"churn": found}}, tmp_path)
     kept = json.loads(path.read_text())
     assert kept["workloads"]["churn"] == found

@@ -43,8 +43,15 @@ class Table:
 
 
 def source_ddl(tables: tuple[Table, ...], flavor: Flavor) -> list[str]:
-    """CREATE TABLE and INDEX statements for the session's current database or search path."""
-    return [statement for table in tables for statement in _create(table, flavor, "")]
+    """CREATE TABLE and INDEX statements for the session's current database or search path.
+
+    At PostgreSQL the tables log whole rows, as MySQL's and MariaDB's do: else a feed applies one row after another
+    where a table has a second unique key.
+    """
+    made = [statement for table in tables for statement in _create(table, flavor, "")]
+    if flavor is Flavor.POSTGRES:
+        made += [f"ALTER TABLE {table.name} REPLICA IDENTITY FULL" for table in tables]
+    return made
 
 
 def target_ddl(tables: tuple[Table, ...], flavor: Flavor, schema: str) -> list[str]:
