@@ -58,8 +58,8 @@ class Assembly:
     first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.
     `origins`: transactions that came to the source by replication are taken as its own;
     else one ends the reading.  `compiled`: the compiled form may be used.
-    `take`: takes a message (a buffer of bytes) that stands at an LSN.  It raises SourceError, and what the catalogue of
-    `relations` raises.
+    `usual`: the compiled form, where it is used.  `take`: takes a message (a buffer of bytes) that stands at an LSN.
+    It raises SourceError, and what the catalogue of `relations` raises.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Assembly:
             messages.MESSAGE: self._message,
             messages.ORIGIN: self._origin,
         }
-        self.take: Take = UsualMessages(self).take if use and UsualMessages is not None else self.take_plain
+        self.usual = UsualMessages(self) if use and UsualMessages is not None else None
+        self.take: Take = self.take_plain if self.usual is None else self.usual.take
 
     @property
     def open(self) -> bool:
@@ -117,6 +118,11 @@ class Assembly:
     def last_end(self) -> int:
         """Where the last whole transaction ended; 0: none was seen."""
         return self.state.last_end
+
+    @property
+    def holds(self) -> bool:
+        """Do whole transactions wait to be handed out?"""
+        return bool(self.state.done)
 
     # -- messages ------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ _LONGEST_SILENCE_OF_OURS: Final = 10.0
 _TOLD_PER_TIMEOUT: Final = 4
 _FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
 _FAREWELL_SECONDS: Final = 1.0
+_GATHER_SECONDS: Final = 0.002  # between two chunks that are handed out before they are full
 _LOOK_SECONDS: Final = 5.0
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -123,25 +124,37 @@ class LogicalReader:
     def _steps(self, errand: Errand | None) -> Iterator[None]:
         stream, assembly, again = self._begin()
         made = self.ready = assembly.ready
-        went_on = time.monotonic()
+        usual = assembly.usual if stream.takes_usual else None
+        went_on = flushed_at = time.monotonic()
         while True:
-            message = stream.next()
-            if message is None:
+            if usual is not None and again is None:
+                taken, message = stream.take(usual)
+            else:
+                taken, message = 0, stream.next()
+            now = time.monotonic()
+            if not taken and message is None:
+                if assembly.holds and now - flushed_at < _GATHER_SECONDS:
+                    self._gather(errand, flushed_at + _GATHER_SECONDS - now)
+                    continue
                 assembly.flush()
+                flushed_at = now
                 if made:
                     yield
                 self._wait(stream, errand)
                 continue
-            self._heard_at = now = time.monotonic()
-            kind = message[0]
-            if kind == DATA:
+            self._heard_at = now
+            if taken:
+                self._questions.clear()
+            if message is None:
+                pass
+            elif message[0] == DATA:
                 payload, place = stream.data(message)
                 if again is None or not again.take(payload):
                     assembly.take(payload, place)
                 if again is not None and again.over:
                     again = None
                 self._questions.clear()
-            elif kind == KEEPALIVE:
+            elif message[0] == KEEPALIVE:
                 told = stream.keepalive(message)
                 if again is not None:
                     again.keepalive(told.end)
@@ -250,6 +263,12 @@ class LogicalReader:
     def _shuts_down(self) -> Unreachable:
         return Unreachable(f"{self._place} shuts down", "Start a new reader from the last position")
 
+    def _gather(self, errand: Errand | None, seconds: float) -> None:
+        """Lets more of the log come, so that a busy source's transactions are not handed out one by one."""
+        readable, _, _ = select.select([] if errand is None else [errand], [], [], seconds)
+        if errand is not None and readable:
+            errand.run()
+
     def _wait(self, stream: Stream, errand: Errand | None) -> None:
         """Waits for more of the log, and asks the server for a sign of life when nothing has come for a while."""
         now = time.monotonic()
@@ -288,5 +307,3 @@ def _period(timeout: str) -> float:
     found = re.fullmatch(r"(\d+)([a-z]*)", timeout)
     seconds = int(found[1]) * _UNITS.get(found[2], 0.001) if found else 0.0
     return min(_LONGEST_SILENCE_OF_OURS, seconds / _TOLD_PER_TIMEOUT) if seconds else _LONGEST_SILENCE_OF_OURS
-
-

@@ -9,6 +9,9 @@ it is to the Python form, which knows each error, each other message and each ex
 errors here, and whatever is not plainly usual is left.
 
 The state is that of the assembly (`StreamState`), so nothing is copied from one form to the other.
+
+`UsualMessages.take_received` takes messages from where libpq holds them (`libpq.CopyFunctions`), with no Python object
+for each.
 This module is optional; tests/adapters/test_postgres_messages.py holds one form against the other.
 """
 
@@ -54,6 +57,10 @@ cdef enum:
     LONGEST_MOMENT = 64
     LONGEST_NUMBER = 64
     MOST_COLUMNS = 1664  # of a table, in PostgreSQL
+    DATA_HEAD = 25  # kind, place, end of the log, clock: before the plugin's message
+
+ctypedef int (*GetCopyData)(void* connection, char** buffer, int is_async) noexcept
+ctypedef void (*FreeMemory)(void* buffer) noexcept
 
 cdef enum Outcome:
     LEFT = 0
@@ -166,182 +173,7 @@ cdef class Layout:
         return _other(code, f)
 
 
-cdef inline object _text(const uint8_t* start, Py_ssize_t size):
-    try:
-        return PyUnicode_DecodeUTF8(<const char*> start, size, "strict")
-    except UnicodeDecodeError:
-        return PyBytes_FromStringAndSize(<const char*> start, size)
-
-
-cdef inline object _ascii(const uint8_t* start, Py_ssize_t size):
-    return PyUnicode_DecodeASCII(<const char*> start, size, "strict")
-
-
-cdef inline object _int(Field* f):
-    cdef const uint8_t* at = f.start
-    cdef const uint8_t* end = at + f.size
-    cdef bint negative = at < end and at[0] == c"-"
-    cdef uint64_t value = 0
-    at += negative
-    if at == end or end - at > 19:
-        raise ValueError
-    while at < end:
-        if not c"0" <= at[0] <= c"9":
-            raise ValueError
-        value = value * 10 + (at[0] - c"0")
-        at += 1
-    if value > (<uint64_t> 1 << 63) - 1 + negative:
-        raise ValueError
-    if negative:
-        return <int64_t> (0 - value)
-    return <int64_t> value
-
-
-cdef object _other(Code* code, Field* f):
-    cdef int32_t size = f.size
-    cdef bytes raw
-    if code.form == ASCII:
-        return _ascii(f.start, size)
-    if code.form == PADDED:
-        while size and f.start[size - 1] == c" ":
-            size -= 1
-        return _text(f.start, size)
-    if code.form == BOOL:
-        if size == 1 and f.start[0] == c"t":
-            return 1
-        if size == 1 and f.start[0] == c"f":
-            return 0
-        raise ValueError
-    if code.form == MOMENT:
-        return _moment(f.start, size, code)
-    if code.form == ZONED:
-        return _zoned(f.start, size, code)
-    if code.form == BINARY:
-        return _binary(f)
-    if code.form == BIT:
-        return _bit(f)
-    return _number(code.form, f)
-
-
-cdef object _number(int form, Field* f):
-    """What is not a plain number (NaN, the infinities), and what two 32-bit numbers are as near to, goes the long way."""
-    cdef char text[LONGEST_NUMBER + 1]
-    cdef bytes raw
-    cdef double value, near
-    if f.size <= LONGEST_NUMBER and _is_number(f.start, f.start + f.size):
-        memcpy(text, f.start, f.size)
-        text[f.size] = 0
-        value = PyOS_string_to_double(text, NULL, NULL)
-        if form == DOUBLE and value - value == 0:
-            return value
-        near = <double> <float> value
-        if near == value or (near - near == 0 and <double> <float> (value + (value - near)) != value + (value - near)):
-            return near
-    raw = PyBytes_FromStringAndSize(<const char*> f.start, f.size)
-    return row_values._float(raw) if form == FLOAT else row_values._double(raw)
-
-
-cdef bint _is_number(const uint8_t* at, const uint8_t* end) noexcept:
-    """`-?[0-9]+(.[0-9]+)?(e[+-]?[0-9]+)?`"""
-    at += at < end and at[0] == c"-"
-    if not _digits(&at, end):
-        return False
-    if at < end and at[0] == c".":
-        at += 1
-        if not _digits(&at, end):
-            return False
-    if at < end and at[0] == c"e":
-        at += 1
-        at += at < end and (at[0] == c"+" or at[0] == c"-")
-        if not _digits(&at, end):
-            return False
-    return at == end
-
-
-cdef bint _digits(const uint8_t** at, const uint8_t* end) noexcept:
-    """Go over digits; says whether there are any."""
-    cdef const uint8_t* begin = at[0]
-    while at[0] < end and c"0" <= at[0][0] <= c"9":
-        at[0] += 1
-    return at[0] > begin
-
-
-cdef inline int _digit(uint8_t byte) noexcept:
-    if c"0" <= byte <= c"9":
-        return byte - c"0"
-    if c"a" <= byte <= c"f":
-        return byte - c"a" + 10
-    if c"A" <= byte <= c"F":
-        return byte - c"A" + 10
-    return 256
-
-
-cdef object _binary(Field* f):
-    cdef bytes made
-    cdef char* out
-    cdef Py_ssize_t i, size = (f.size - 2) // 2
-    cdef int byte
-    if f.size < 2 or f.size % 2 or f.start[0] != c"\\" or f.start[1] != c"x":
-        raise ValueError
-    made = PyBytes_FromStringAndSize(NULL, size)
-    out = made
-    for i in range(size):
-        byte = _digit(f.start[2 + 2 * i]) << 4 | _digit(f.start[3 + 2 * i])
-        if byte > 255:
-            raise ValueError
-        out[i] = <char> byte
-    return made
-
-
-cdef object _bit(Field* f):
-    cdef uint64_t value = 0
-    cdef int32_t i
-    if not 0 < f.size <= 64:
-        raise ValueError
-    for i in range(f.size):
-        if f.start[i] != c"0" and f.start[i] != c"1":
-            raise ValueError
-        value = value << 1 | (f.start[i] - c"0")
-    return value
-
-
-cdef bint _is_plain(const uint8_t* text, int32_t size, int base) noexcept:
-    """A moment of a year from 1 to 9999, with a fraction or without."""
-    cdef int32_t i
-    if size < base or text[base - 3] != c":" or (base == 19 and text[4] != c"-"):
-        return False
-    if size == base:
-        return True
-    if text[base] != c"." or size == base + 1:
-        return False
-    for i in range(base + 1, size):
-        if not c"0" <= text[i] <= c"9":
-            return False
-    return True
-
-
-cdef object _moment(const uint8_t* text, int32_t size, Code* code):
-    cdef char made[LONGEST_MOMENT]
-    cdef int32_t whole = code.base + code.scale + (code.scale > 0)
-    if not _is_plain(text, size, code.base):
-        return _ascii(text, size)
-    if size > whole or whole > LONGEST_MOMENT:
-        raise ValueError
-    if size == whole:
-        return _ascii(text, size)
-    memset(made, c"0", LONGEST_MOMENT)
-    memcpy(made, text, size)
-    if size == code.base:
-        made[size] = c"."
-    return PyUnicode_DecodeASCII(made, whole, "strict")
-
-
-cdef object _zoned(const uint8_t* text, int32_t size, Code* code):
-    if size >= 3 and memcmp(text + size - 3, b"+00", 3) == 0:
-        if size >= 5 and text[4] == c"-":
-            return _moment(text, size - 3, code)
-        return _ascii(text, size)
-    raise ValueError  # infinity, years before 1: rare
+include "usual_values.pxi"
 
 
 @cython.final
@@ -350,6 +182,7 @@ cdef class UsualMessages:
 
     cdef object assembly, plain
     cdef StreamState state
+    cdef list ready
     cdef dict tables, layouts
     cdef Py_ssize_t chunk_rows, chunk_octets, first_ordinal, most_quiet
     # the table that rows came of last, and its oid
@@ -365,6 +198,7 @@ cdef class UsualMessages:
         from tidelock.adapters.postgres.logical import assembly as limits
 
         self.assembly, self.state, self.plain = assembly, assembly.state, assembly.take_plain
+        self.ready = assembly.ready
         self.tables, self.layouts = assembly.relations.tables, {}
         self.chunk_rows, self.chunk_octets = assembly.chunk_rows, assembly.chunk_bytes
         self.first_ordinal, self.most_quiet = limits.NOTICES, limits.QUIET_TRANSACTIONS
@@ -383,6 +217,37 @@ cdef class UsualMessages:
         if outcome == LEFT:
             self.table = None  # it may tell of tables
             self.plain(payload, lsn)
+
+    def take_received(self, size_t connection, size_t take, size_t free, Py_ssize_t most):
+        """Take messages that libpq has received, `most` at once, until a chunk is ready or one is not usual.
+
+        `connection`: libpq's own; `take`, `free`: the addresses of PQgetCopyData and PQfreemem.  Returns how many were
+        taken, the greatest place that one of them named, what libpq said last (0: no message has come, below: none
+        comes any more), and the message that is left.
+        """
+        cdef char* message = NULL
+        cdef const uint8_t* b
+        cdef Py_ssize_t taken = 0
+        cdef int size = 1
+        cdef int64_t place = 0
+        cdef Outcome outcome
+        while taken < most and not self.ready:
+            size = (<GetCopyData> take)(<void*> connection, &message, 1)
+            if size <= 0:
+                break
+            b = <const uint8_t*> message
+            outcome = LEFT
+            try:
+                if size > DATA_HEAD and b[0] == c"w":
+                    outcome = self.message(b + DATA_HEAD, b + size)
+                    if outcome == TAKEN:
+                        place = max(place, _eight(b + 1), _eight(b + 9))
+                        taken += 1
+                if outcome == LEFT:
+                    return taken, place, size, PyBytes_FromStringAndSize(message, size)
+            finally:
+                (<FreeMemory> free)(message)
+        return taken, place, size, None
 
     cdef Outcome message(self, const uint8_t* b, const uint8_t* end) except? LEFT:
         cdef StreamState state = self.state

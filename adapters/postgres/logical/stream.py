@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import time
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import psycopg
 from psycopg import pq
 
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, Unreachable
+from tidelock.adapters.postgres.logical.libpq import copy_functions
 from tidelock.adapters.postgres.logical.session import Session, lost, refusal
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import spelled_lsn
+
+if TYPE_CHECKING:
+    from tidelock.adapters.postgres.logical.row_decoder import UsualMessages
 
 DATA: Final = 0x77  # w
 KEEPALIVE: Final = 0x6B  # k
 BEGUN_US: Final = 946_684_800_000_000
 """PostgreSQL counts from 2000-01-01, we from 1970."""
+_NO_MORE: Final = -1  # says libpq at the end of the stream; -2 where the connection is broken
+_MOST_AT_ONCE: Final = 2_000  # messages, a millisecond or two of them
 _DATA_HEAD: Final = Struct(">xQQq")
 _KEEPALIVE_BODY: Final = Struct(">xQqB")
 _STATUS: Final = Struct(">cQQQqB")
@@ -44,10 +50,17 @@ class Stream:
         self._session = session
         self._connection = session.connection
         self._received = start
+        self._functions = copy_functions()
+        self._said = 1
         options = f"proto_version '1', publication_names '\"{slot}\"', messages 'true'"
         result = session.ask(f'START_REPLICATION SLOT "{slot}" LOGICAL {spelled_lsn(start)} ({options})')
         if result.status != pq.ExecStatus.COPY_BOTH:
             raise LogGap(f"{session.place} did not begin to send the log", "See the server's log")
+
+    @property
+    def takes_usual(self) -> bool:
+        """Can `take` be used?  Else there is `next`."""
+        return self._functions is not None
 
     def fileno(self) -> int:
         return self._connection.socket
@@ -67,6 +80,30 @@ class Stream:
         if size < 0:
             raise self._ended()
         return None
+
+    def take(self, usual: UsualMessages) -> tuple[int, memoryview | None]:
+        """Has `usual` take the messages that it knows; returns how many it took, and the next one that it leaves, None
+        where none has come yet or it has made a chunk.  Raises SourceError."""
+        taken, left = self._take_received(usual)
+        if self._said == 0 and not taken:
+            try:
+                self._connection.consume_input()
+            except psycopg.OperationalError as error:
+                raise self._broken(str(error)) from error
+            taken, left = self._take_received(usual)
+        if self._said < 0 and not taken:
+            raise self._ended() if self._said == _NO_MORE else self._broken(self._connection.error_message.decode())
+        return taken, None if left is None else memoryview(left)
+
+    def _take_received(self, usual: UsualMessages) -> tuple[int, bytes | None]:
+        """What libpq says at the end it says once: it is kept until what came before is taken."""
+        if self._said < 0:
+            return 0, None
+        functions, connection = self._functions, self._connection.pgconn_ptr
+        assert functions is not None and connection is not None, "asked for where `takes_usual`"
+        taken, place, self._said, left = usual.take_received(connection, *functions, _MOST_AT_ONCE)
+        self._received = max(self._received, place)
+        return taken, left
 
     def data(self, message: memoryview) -> tuple[memoryview, int]:
         """Returns the plugin's message in a DATA message, and the place that it is of."""
