@@ -45,11 +45,6 @@ GOAL_ROWS_PER_SECOND: Final = 50_000
 GOAL_RATIO: Final = 0.6
 PAIRS: Final = (("mariadb", "postgres"), ("mysql", "mysql"))
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
-FLAVORS: Final[Mapping[type[Server], Flavor]] = {
-    MariaDb: Flavor.MARIADB,
-    MySql: Flavor.MYSQL,
-    Postgres: Flavor.POSTGRES,
-}
 BESIDE_CHANGES: Final = 4000
 SETTLED_CHANGES: Final = 2000
 LAST_KILL_AT: Final = 0.9
@@ -105,14 +100,13 @@ class Trial:
 
     def __init__(self, rig: Rig, rows: int) -> None:
         self.rig = rig
-        flavor = FLAVORS[type(rig.source)]
-        self._filled, beside = Filled(rows, flavor), (Mix(), Churn())
+        self._filled, beside = Filled(rows, rig.flavor), (Mix(), Churn())
         self.workload = Several(self._filled, *beside)
         rig.make(self.workload)
         rig.start_at = "copy"
         rig.at_source(*self._filled.fill())
         rig.load(Several(*beside), BESIDE_CHANGES)
-        if flavor is Flavor.POSTGRES:
+        if rig.flavor is Flavor.POSTGRES:
             rig.at_source("ANALYZE")
         prepared = rig.command("init", "@", "--apply")
         assert prepared.code == 0, prepared.err
