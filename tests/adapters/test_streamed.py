@@ -3,6 +3,7 @@
 It is applied as it comes, in one transaction of the target, of which nobody there sees a part.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -65,6 +66,7 @@ def seen_at(session: Session, schema: str) -> tuple[int, str]:
 BEFORE, AFTER = (0, "1 2"), (ROWS - ROWS // 10, "2 1")
 LATER = (AFTER[0] + 1, AFTER[1])  # a row was inserted behind it
 BAD = 12_001
+LATE = 30_001
 
 
 def visible(rig: Rig) -> tuple[int, str]:
@@ -165,10 +167,16 @@ def test_the_target_restarts_in_the_middle_and_the_feed_begins_again_by_itself(
 ) -> None:
     target: Postgres | MariaDb = make_postgres() if flavor == "postgres" else make_mariadb()
     rig = made(make_rig, mariadb, target)
-    giant(rig)
+    blocker = connect(target.url())
+    blocker.send(f"BEGIN; INSERT INTO {rig.schema}.item (id, v) VALUES ({LATE}, {LATE})")  # nothing passes this row
     process = rig.run()
+    rig.at_source("INSERT INTO note VALUES (3, 3)")
+    until(lambda: len(rig.rows(f"SELECT id FROM {rig.schema}.note")) == 3, "a row by the run")
+    giant(rig)  # comes while the run reads: what lies there when it begins may be taken whole
     until(lambda: under_way(rig), "a part of it at the target")
     target.kill()
+    with contextlib.suppress(Exception):
+        blocker.close()
     target.start()
     rig.reconnect()
     assert visible(rig) == BEFORE
