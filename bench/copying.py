@@ -7,8 +7,10 @@ parked, no staged table is left, and no chunk was merged twice: a trigger on the
 merge itself, has counted them.
 
 Without changes and kills the same gives the rate: `seconds` from the start of the process to its exit, `copying` from
-the moment when the copy began, which is when Spark starts, to the last merge, by the target's clock.  pgloader's time
-for the same tables is beside it where it is installed (MariaDB to PostgreSQL only).
+the moment when the copy began, which is when Spark starts, to the last merge, by the target's clock.  Beside it stand
+other ways to copy the same tables: pgloader where it is installed (MariaDB to PostgreSQL), and `pg_dump | psql` and
+the initial sync of a subscription (between two PostgreSQL servers, also after changes and kills: then nothing changes
+any more).
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from bench import pgloader
+from bench import native_copy, pgloader
 from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerMissing
 from bench.harness.session import Flavor
@@ -35,12 +37,12 @@ from bench.harness.workload.churn import Churn
 from bench.harness.workload.filled import Filled
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
-from bench.outcome import Outcome
+from bench.native_copy import Beside
+from bench.outcome import Outcome, table
 from tidelock.adapters.ports.staging import staged_prefix
 
 GOAL_ROWS_PER_SECOND: Final = 50_000
 GOAL_RATIO: Final = 0.6
-PGLOADERS: Final = "mariadb-postgres"
 PAIRS: Final = (("mariadb", "postgres"), ("mysql", "mysql"))
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
 BESIDE_CHANGES: Final = 4000
@@ -98,12 +100,14 @@ class Trial:
 
     def __init__(self, rig: Rig, rows: int) -> None:
         self.rig = rig
-        self._filled, beside = Filled(rows), (Mix(), Churn())
+        self._filled, beside = Filled(rows, rig.flavor), (Mix(), Churn())
         self.workload = Several(self._filled, *beside)
         rig.make(self.workload)
         rig.start_at = "copy"
-        rig.at_source(*self._filled.fill(Flavor.MARIADB if isinstance(rig.source, MariaDb) else Flavor.MYSQL))
+        rig.at_source(*self._filled.fill())
         rig.load(Several(*beside), BESIDE_CHANGES)
+        if rig.flavor is Flavor.POSTGRES:
+            rig.at_source("ANALYZE")
         prepared = rig.command("init", "@", "--apply")
         assert prepared.code == 0, prepared.err
         self._count_merges()
@@ -249,47 +253,61 @@ def command(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-copying-")))
             outcome = Outcome(f"copying-{pair}{'-changing' if rate else ''}", {"source": source, "target": target})
             rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "copying", **options)))
-            copied = Trial(rig, rows).run(rate, kills, seed, seconds)
+            trial = Trial(rig, rows)
+            copied = trial.run(rate, kills, seed, seconds)
             print(copied, flush=True)
             exact = exact and copied.exact
-            beside = _beside(rig, copied, seconds) if pair == PGLOADERS and not rate else None
+            beside = list(_beside(trial, copied, seconds))
+            part = shown(copied, beside)
+            print(table(part["header"], part["rows"]), flush=True)
             if keep:
-                outcome.write({**dataclasses.asdict(copied), "pgloader": beside, "shown": shown(copied, beside)})
+                outcome.write({**dataclasses.asdict(copied), "beside": beside, "shown": part})
     return 0 if exact else 3
 
 
-def shown(copied: Copied, beside: float | None) -> dict[str, object]:
-    """For `bench.report`; `beside`: pgloader's rate."""
+def shown(copied: Copied, beside: Sequence[Beside]) -> dict[str, Any]:
+    """For `bench.report`; `beside`: other ways to copy the same tables."""
     changing = f"{copied.rate:,.0f} changes/s meanwhile and {len(copied.killed)} SIGKILLs"
-    goals = f"Goal: at least {GOAL_ROWS_PER_SECOND:,} rows/s and {GOAL_RATIO:g} of pgloader's rate"
-    text = "Goal: no difference, and no chunk merged twice." if copied.rate else f"{goals}. {_ratio(copied, beside)}"
-    header = ("rows", "chunks", "changes", "s of copying", "rows/s", "s in all", "differences", "again", "parked")
+    text = f"Goal: at least {GOAL_ROWS_PER_SECOND:,} rows/s and {GOAL_RATIO:g} of pgloader's rate."
+    if copied.rate:
+        text = "Goal: no difference, and no chunk merged twice."
+    header = ("by", "rows", "chunks", "changes", "s of copying", "rows/s", "s in all", "differences", "again", "parked")
     numbers = (copied.rows, copied.chunks, copied.changes, copied.copying, copied.rows_per_second, copied.seconds)
     found = (copied.differences, copied.again, copied.parked)
+    others = [
+        [
+            one.name,
+            f"{one.rows:,}",
+            "–",
+            "–",
+            f"{one.seconds:,}",
+            f"{one.rows_per_second:,}",
+            f"{one.seconds:,}",
+            *"–––",
+        ]
+        for one in beside
+    ]
     return {
         "title": f"{copied.source} → {copied.target}, {changing if copied.rate else 'nothing changes meanwhile'}",
         "text": text,
         "header": header,
-        "rows": [[f"{number:,}" for number in (*numbers, *found)]],
+        "rows": [["Tidelock", *(f"{number:,}" for number in (*numbers, *found))], *others],
     }
 
 
-def _ratio(copied: Copied, beside: float | None) -> str:
-    if beside is None:
-        return "pgloader was not measured."
-    return f"pgloader: {beside:,.0f} rows/s; ours is {copied.rows_per_second / beside:.2f} of that."
-
-
-def _beside(rig: Rig, copied: Copied, seconds: float) -> float | None:
-    """pgloader's rate with the same tables; None where it is not installed."""
-    try:
-        took = pgloader.copy(rig.source, rig.target, rig.schema, rig.tables, rig.folder, seconds)
-    except ServerMissing as error:
-        print(f"no comparison: {error} (`python -m bench.harness.servers.install pgloader`)", flush=True)
-        return None
-    rate = copied.rows / took
-    print(_ratio(copied, rate), flush=True)
-    return round(rate)
+def _beside(trial: Trial, copied: Copied, seconds: float) -> Iterator[Beside]:
+    """Other ways to copy the same tables."""
+    rig = trial.rig
+    source, target = rig.source, rig.target
+    if isinstance(source, Postgres) and isinstance(target, Postgres):
+        yield native_copy.dump(rig, source, target, seconds)
+        yield native_copy.sync(rig, source, target, trial.workload, seconds)
+    if isinstance(source, MariaDb) and isinstance(target, Postgres) and not copied.rate:
+        try:
+            took = pgloader.copy(source, target, rig.schema, rig.tables, rig.folder, seconds)
+            yield Beside("pgloader", copied.rows, round(took, 2))
+        except ServerMissing as error:
+            print(f"no comparison: {error} (`python -m bench.harness.servers.install pgloader`)", flush=True)
 
 
 if __name__ == "__main__":

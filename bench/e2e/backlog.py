@@ -19,7 +19,7 @@ from typing import Final
 from bench.delay import Delay
 from bench.e2e import serial
 from bench.e2e.commits import Commits
-from bench.e2e.setup import SERIAL, Setup
+from bench.e2e.setup import FULL, SERIAL, Setup
 from bench.harness.kept_log import KeptLog
 from bench.harness.rig import Rig
 from bench.harness.servers import Postgres, Server
@@ -27,6 +27,7 @@ from bench.harness.servers.mysql_family import MySqlFamily
 from bench.harness.tidelock import Process
 from bench.harness.usage import Usage
 from bench.harness.workload.named import NAMED
+from bench.harness.workload.tables import replica_identity
 
 CATCH_UP_SECONDS: Final = 900.0
 OURS: Final = ("run", "capture")
@@ -37,7 +38,7 @@ class Round:
     """`seconds`: from process start to exit; `flowing_seconds`: from the takeover to the last commit.
 
     `cpu_seconds`: by process, servers too, as seen until the last look; `ours`: of our processes, to their end.
-    `peak_mb`: the most that each of our processes held, added up.
+    `peak_mb`: the most that each of our processes held, added up.  `wal_bytes`: of a PostgreSQL source's log, a change.
     """
 
     setup: Setup
@@ -47,6 +48,7 @@ class Round:
     cpu_seconds: Mapping[str, float]
     peak_mb: float
     load: float
+    wal_bytes: float = 0.0
 
     @property
     def rows_per_second(self) -> float:
@@ -59,13 +61,27 @@ class Round:
     def __str__(self) -> str:
         used = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(self.cpu_seconds.items()))
         rates = f"{self.rows_per_second:>8,.0f} rows/s, flowing {self.flowing_rows_per_second:>8,.0f}"
-        return f"{self.setup.label:<52} {rates}; peak {self.peak_mb:.0f} MB; CPU s: {used}"
+        wal = f"; WAL {self.wal_bytes:,.0f} bytes a change" if self.wal_bytes else ""
+        return f"{self.setup.label:<52} {rates}; peak {self.peak_mb:.0f} MB; CPU s: {used}{wal}"
 
 
 class Backlog:
-    """Context manager: the workload's changes at a source.  The source must not be written to by others meanwhile."""
+    """Context manager: the workload's changes at a source.  The source must not be written to by others meanwhile.
 
-    def __init__(self, source: Server, target: Server, folder: Path, workload: str, changes: int, seed: int) -> None:
+    `wal_bytes`: what each of them takes in a PostgreSQL source's log, those left out that only fill the tables.
+    """
+
+    def __init__(
+        self,
+        source: Server,
+        target: Server,
+        folder: Path,
+        workload: str,
+        changes: int,
+        seed: int,
+        identity: str = FULL,
+    ) -> None:
+        self.wal_bytes = 0.0
         self.source, self.changes = source, changes
         self.workload = NAMED[workload]()
         self._kept: KeptLog | None = None
@@ -76,15 +92,25 @@ class Backlog:
             self.rig.make(self.workload)
             if isinstance(source, Postgres):
                 tables = [f"{self.rig.schema}.{table}" for table in self.rig.tables]
+                self.rig.at_source(*replica_identity(self.workload.specs, identity))
                 self._kept = KeptLog(source, self.rig.schema, self.rig.name, tables)
             with unhurried(source):
-                self.rig.load(self.workload, changes, seed)
+                self._load(changes, seed)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         self.rig.close()
+
+    def _load(self, changes: int, seed: int) -> None:
+        filling = min(changes, self.workload.filling)
+        if filling:
+            self.rig.load(self.workload, filling, seed)
+        before = _wal_end(self.source)
+        if changes > filling:
+            self.rig.load(self.workload, changes - filling, seed)
+            self.wal_bytes = round((_wal_end(self.source) - before) / (changes - filling), 1)
 
     def catch_up(self, setup: Setup, target: Server) -> Round:
         """Raises AssertionError where rows differ, TidelockFailed where the feed does."""
@@ -113,6 +139,7 @@ class Backlog:
             cpu_seconds={**usage.cpu_seconds, **ours} if usage else {},
             peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1) if usage else 0.0,
             load=round(os.getloadavg()[0], 2),
+            wal_bytes=self.wal_bytes,
         )
         if setup.system == SERIAL:  # it keeps no books
             assert rig.equal(), rig.differences()
@@ -138,6 +165,13 @@ class Backlog:
         begun = time.perf_counter()
         serial.apply(self.source, rig.start_at, rig.target_url, rig.schema)
         return time.perf_counter() - begun, None
+
+
+def _wal_end(source: Server) -> int:
+    """How much a PostgreSQL source has ever written to its log; 0 of another server."""
+    if not isinstance(source, Postgres):
+        return 0
+    return int(source.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")[0][0])
 
 
 def _ended_cpu_seconds() -> float:

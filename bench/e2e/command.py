@@ -4,6 +4,7 @@
     tidelock bench e2e --workload mix,hot --pair mysql:postgres --lanes 1,8 --changes 200000 --rounds 5
     tidelock bench e2e --workload mix --delay-ms 0,10 --set batch_rows=500
     tidelock bench e2e --pair postgres:postgres,postgres:mysql --workload churn,oltp --consistency both
+    tidelock bench e2e --workload toast --pair postgres:postgres --identity both  # the bytes that each logs, too
     tidelock bench e2e --matrix                      # every workload between every pair, once
     tidelock bench e2e --steady 5000,20000           # a source that goes on writing, in place of a backlog
 
@@ -27,7 +28,7 @@ from bench.command import alone
 from bench.e2e import steady
 from bench.e2e.backlog import Backlog, Round
 from bench.e2e.report import lines, report
-from bench.e2e.setup import COMMITS, CONSISTENCIES, SERVERS, Setup, every
+from bench.e2e.setup import COMMITS, CONSISTENCIES, FULL, IDENTITIES, SERVERS, Setup, every
 from bench.e2e.suites import SUITES, Suite
 from bench.harness.servers import Server
 from bench.harness.workload.named import HEAVY
@@ -62,18 +63,20 @@ class Measuring:
     def rounds(self, setups: Sequence[Setup], changes: int, count: int, seed: int) -> Iterator[Round]:
         """Run the rounds of one group: `count` of each setup, in turn."""
         with contextlib.ExitStack() as stack:
-            backlogs: dict[tuple[str, str], Backlog] = {}
+            backlogs: dict[tuple[str, str, str], Backlog] = {}
             for setup in setups:
-                place = (setup.source, setup.workload)
+                place = (setup.source, setup.workload, setup.identity)
                 if place not in backlogs:
-                    source = self._source(setup.source, sum(kind == setup.source for kind, _ in backlogs))
+                    source = self._source(setup.source, sum(kind == setup.source for kind, *_ in backlogs))
                     target = self._targets[setup.target]
                     fewer = max(1, changes // HEAVY.get(setup.workload, 1))
-                    backlog = Backlog(source, target, self._folder, setup.workload, fewer, seed)
+                    backlog = Backlog(source, target, self._folder, setup.workload, fewer, seed, setup.identity)
                     backlogs[place] = stack.enter_context(contextlib.closing(backlog))
             for _ in range(count):
                 for setup in setups:
-                    yield backlogs[setup.source, setup.workload].catch_up(setup, self._targets[setup.target])
+                    yield backlogs[setup.source, setup.workload, setup.identity].catch_up(
+                        setup, self._targets[setup.target]
+                    )
 
     def _source(self, kind: str, number: int) -> Server:
         if (kind, number) not in self._sources:
@@ -134,12 +137,13 @@ def command(
     consistency: Annotated[str, typer.Option(help="row, transaction or both.")] = "row",
     commit: Annotated[str, typer.Option(help="async, sync (the target waits for its disk) or both.")] = "async",
     delay_ms: Annotated[str, typer.Option(help="To the target, each way; one or several.")] = "0",
+    identity: Annotated[str, typer.Option(help="REPLICA IDENTITY at PostgreSQL: full, default or both.")] = FULL,
     setting: Annotated[list[str], typer.Option("--set", help="KEY=VALUE of the feed; again for more.")] = [],  # noqa: B006
     serial: Annotated[bool, typer.Option("--serial", help="Row-by-row apply too, and first.")] = False,
     together: Annotated[bool, typer.Option("--together", help="Workloads take turns too.")] = False,
     steady_rates: Annotated[str, typer.Option("--steady", help="Changes a second; one or several.")] = "",
     seconds: Annotated[float, typer.Option(min=0.1, help="Of steady load.")] = 10.0,
-    changes: Annotated[int, typer.Option(min=0, help="In each backlog, of wide a tenth; 0: the suite's.")] = 0,
+    changes: Annotated[int, typer.Option(min=0, help="In each backlog; of wide, toast a tenth; 0: the suite's.")] = 0,
     rounds: Annotated[int, typer.Option(min=0, help="Of each setup; 0: the suite's.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the workloads.")] = 1,
     name: Annotated[str, typer.Option(help="Of the result, e2e-NAME.json.")] = "",
@@ -153,7 +157,7 @@ def command(
         asked = SUITES[chosen] if chosen else Suite("As asked for.", tuple(every(
             _words(workload), _words(pair), [int(count) for count in _words(lanes)],
             _ways(consistency, CONSISTENCIES), _ways(commit, COMMITS),
-            [float(delay) for delay in _words(delay_ms)], setting, serial,
+            [float(delay) for delay in _words(delay_ms)], setting, serial, _ways(identity, IDENTITIES),
         )), together=together)  # fmt: skip
         rates = [float(rate) for rate in _words(steady_rates)]
     except ValueError as error:

@@ -68,6 +68,7 @@ def _systems(group: Sequence[Round]) -> Iterator[dict[str, Any]]:
             "ratio": spread(ratios, 3),
             "cpu_seconds_a_million": cost(rounds),
             "peak_mb": max(one.peak_mb for one in rounds),
+            "wal_bytes_a_change": rounds[0].wal_bytes,
             "load": [one.load for one in rounds],
             "seconds": [one.seconds for one in rounds],
             "flowing_seconds": [one.flowing_seconds for one in rounds],
@@ -88,6 +89,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     for system in found["setups"]:
         rate, ratio = system["flowing_rows_per_second"], system["ratio"]
         text = f"{system['label']:<52} {rate['median']:>9,.0f} rows/s ({rate['low']:,.0f} to {rate['high']:,.0f})"
+        if system["wal_bytes_a_change"]:
+            text += f", WAL {system['wal_bytes_a_change']:,.0f} bytes a change"
         if system["against"]:
             text += f", {ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f}) times {system['against']}"
         yield text

@@ -21,6 +21,8 @@ SOURCES: Final = ("mariadb", "mysql", "postgres")
 TARGETS: Final = ("postgres", "mariadb", "mysql")
 CONSISTENCIES: Final = ("row", "transaction")
 COMMITS: Final = ("async", "sync")
+FULL, DEFAULT = "full", "default"
+IDENTITIES: Final = (FULL, DEFAULT)
 TIDELOCK, SERIAL = "tidelock", "serial"
 
 
@@ -28,6 +30,7 @@ TIDELOCK, SERIAL = "tidelock", "serial"
 class Setup:
     """`commit`: whether the target waits for its disk (`sync`) or not (`async`).  `delay_ms`: to the target, each way.
 
+    `identity`: what the tables of a PostgreSQL source log of a row before its change.
     `settings`: all other keys of the feed.  `system`: `tidelock`, or `serial`: row by row (`bench.e2e.serial`).
     """
 
@@ -40,6 +43,7 @@ class Setup:
     delay_ms: float = 0.0
     settings: tuple[tuple[str, Any], ...] = ()
     system: str = TIDELOCK
+    identity: str = FULL
 
     @property
     def options(self) -> dict[str, Any]:
@@ -56,6 +60,7 @@ class Setup:
             parts += [self.consistency] if self.consistency != "row" else []
         else:
             parts.append(self.system)
+        parts += [f"identity {self.identity}"] if self.identity != FULL else []
         parts += [self.commit] if self.commit != "async" else []
         parts += [f"{self.delay_ms:g} ms each way"] if self.delay_ms else []
         return ", ".join([*parts, *(f"{key} {value}" for key, value in self.settings)])
@@ -70,6 +75,7 @@ def every(
     delays_ms: Sequence[float],
     settings: Sequence[str],
     serial: bool,
+    identities: Sequence[str] = (FULL,),
 ) -> Iterator[Setup]:
     """All combinations; workloads change slowest.  Raises ValueError for what does not exist."""
     chosen = tuple(map(_setting, settings))
@@ -77,6 +83,7 @@ def every(
         ("workload", workloads, tuple(NAMED)),
         ("consistency", consistencies, CONSISTENCIES),
         ("commit", commits, COMMITS),
+        ("identity", identities, IDENTITIES),
     ):
         if unknown := set(given) - set(known):
             raise ValueError(f"no {name} {', '.join(sorted(unknown))}: there are {', '.join(known)}")
@@ -89,8 +96,10 @@ def every(
                         "row-by-row apply, for comparison, is written for PostgreSQL targets only, and for binary logs"
                     )
                 yield Setup(workload, source, target, 1, "transaction", commit, delay_ms, (), SERIAL)
-            for consistency, count in itertools.product(consistencies, lanes):
-                yield Setup(workload, source, target, count, consistency, commit, delay_ms, chosen)
+            told = identities if source == "postgres" else (FULL,)
+            for identity, consistency, count in itertools.product(told, consistencies, lanes):
+                setup = Setup(workload, source, target, count, consistency, commit, delay_ms, chosen)
+                yield dataclasses.replace(setup, identity=identity)
 
 
 def _pair(text: str) -> tuple[str, str]:

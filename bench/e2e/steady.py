@@ -20,9 +20,10 @@ from bench.e2e.backlog import OURS, durability, unhurried
 from bench.e2e.report import cost, spread
 from bench.e2e.setup import Setup
 from bench.harness.rig import Rig, until
-from bench.harness.servers import Server
+from bench.harness.servers import Postgres, Server
 from bench.harness.usage import Usage
 from bench.harness.workload.named import NAMED
+from bench.harness.workload.tables import replica_identity
 
 CATCH_UP_SECONDS: Final = 300.0
 SIGN: Final = "sign"
@@ -57,6 +58,8 @@ def run(setup: Setup, source: Server, target: Server, folder: Path, rate: float,
         stack.enter_context(durability(target, setup.commit))
         rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "steady", **setup.options)))
         workload = rig.make(NAMED[setup.workload]())
+        if isinstance(source, Postgres):
+            rig.at_source(*replica_identity(workload.specs, setup.identity))
         rig.table(SIGN, "id bigint PRIMARY KEY")
         rig.begin_here()
         process = rig.run()

@@ -15,7 +15,7 @@ from bench.harness.workload.named import NAMED
 
 BATCH: Final = (("batch_rows", 500),)
 FAR_MS: Final = 10.0
-OTHERS: Final = tuple(name for name in NAMED if name != "plain")
+OTHERS: Final = tuple(name for name in NAMED if name not in ("plain", "toast"))
 
 
 @dataclasses.dataclass(frozen=True)

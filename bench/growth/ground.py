@@ -12,12 +12,13 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from bench.growth import many
+from bench.harness.kept_log import KeptLog
 from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, Postgres, Server
 from bench.harness.tidelock import Process
@@ -27,8 +28,13 @@ from bench.harness.workload.workload import Workload
 CATCH_UP_SECONDS: Final = 1800.0
 OURS: Final = ("run", "capture")
 MEMORY_LIMIT_MB: Final = 300.0
+MARIADB: Final = "mariadb"
 MANY_LOCKS: Final = ("-c", "max_locks_per_transaction=512")
-SOURCE: Final = ("--table-definition-cache=4000", "--table-open-cache=8000", "--innodb-flush-log-at-trx-commit=0")
+MANY_TABLES: Final = ("--table-definition-cache=4000", "--table-open-cache=8000", "--innodb-flush-log-at-trx-commit=0")
+SOURCES: Final[Mapping[str, Callable[[], Server]]] = {
+    MARIADB: lambda: MariaDb(MANY_TABLES),
+    "postgres": lambda: Postgres(MANY_LOCKS),
+}
 
 
 class Differs(RuntimeError):
@@ -68,17 +74,27 @@ class Run:
 class Ground:
     """Context manager: both servers run and the backlog is committed.
 
-    `label` and `x` name the case in its runs; `number` tells grounds in one folder apart.  `options`: of the feed.
+    `label` and `x` name the case in its runs; `number` tells grounds in one folder apart.  `source`: one of `SOURCES`.
+    `options`: of the feed.
     """
 
     def __init__(
-        self, label: str, x: int, workload: Workload, changes: int, folder: Path, number: int = 0, **options: Any
+        self,
+        label: str,
+        x: int,
+        workload: Workload,
+        changes: int,
+        folder: Path,
+        number: int = 0,
+        source: str = MARIADB,
+        **options: Any,
     ) -> None:
         self.label, self.x, self.changes, self._number = label, x, changes, number
         self._workload, self._folder, self._options = workload, folder, options
         self._stack = contextlib.ExitStack()
         self._rounds = 0
-        self.source, self.target = MariaDb(SOURCE), Postgres(MANY_LOCKS)
+        self._kept: KeptLog | None = None
+        self.source, self.target = SOURCES[source](), Postgres(MANY_LOCKS)
         self.rig: Rig
 
     def __enter__(self) -> Self:
@@ -88,8 +104,10 @@ class Ground:
             self.rig = Rig(self.source, self.target, self._folder, f"growth_{self._number}", **self._options)
             self._stack.callback(self.rig.close)
             self._name = self.rig.name
-            self.rig.at_source(*self._workload.ddl("mariadb"))
+            self.rig.at_source(*self._workload.ddl(self.rig.flavor))
             self.rig.tables = self._workload.tables
+            if isinstance(self.source, Postgres):
+                self._kept = KeptLog(self.source, self.rig.schema, self.rig.name, self.tables)
             self.rig.start_at = self.rig.here()
             self.rig.load(self._workload, self.changes)
         except BaseException:
@@ -115,7 +133,10 @@ class Ground:
         rig = self.rig
         rig.fresh_target(self.target, self._workload)
         self._rounds += 1
-        rig.name = f"{self._name}_{self._rounds}"
+        if self._kept:
+            self._kept.begin(rig.feed, self.target)
+        else:
+            rig.name = f"{self._name}_{self._rounds}"
         self.target.execute("CHECKPOINT")
         return rig
 
@@ -127,7 +148,7 @@ class Ground:
         self.target.execute("CHECKPOINT")
 
     def differences(self) -> int:
-        return many.differences(self.source.url(), self.target.url(), self.tables)
+        return many.differences(self.rig.source_url, self.target.url(), self.tables)
 
     def catch_up(self, check: bool = True) -> Run:
         """Raises Differs, and TidelockFailed where it is not done in time."""
@@ -159,6 +180,11 @@ class Ground:
             load_average=round(load, 2),
             curves={name: thinned(points) for name, points in curves.items()},
         )
+
+
+def of_source(name: str, source: str) -> str:
+    """Returns the name of a result: results of MariaDB, the first source, have none of it."""
+    return name if source == MARIADB else f"{name}-{source}"
 
 
 def tree(usage: Usage) -> list[tuple[float, float]]:

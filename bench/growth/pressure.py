@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Ground, highest, thinned, tree
+from bench.growth.ground import MARIADB, MEMORY_LIMIT_MB, OURS, Ground, highest, of_source, thinned, tree
 from bench.growth.narrow import LEDGER, NOTE_BYTES, Narrow
 from bench.harness.polling import Polling
 from bench.harness.rig import Rig, until
@@ -172,13 +172,18 @@ def _stopped(server: Server) -> Iterator[None]:
 
 
 def passed(
-    changes: int, still_seconds: float = STILL_SECONDS, lanes: int = 8, note_bytes: int = NOTE_BYTES
+    changes: int,
+    still_seconds: float = STILL_SECONDS,
+    lanes: int = 8,
+    note_bytes: int = NOTE_BYTES,
+    source: str = MARIADB,
 ) -> tuple[Passed, Outcome]:
     """One trial; the feed then catches up for good, and both ends are compared."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-pressure-")))
-        ground = stack.enter_context(Ground("pressure", changes, Narrow(note_bytes), changes, folder, lanes=lanes))
-        outcome = Outcome("growth-pressure", ground.servers)
+        ground = Ground("pressure", changes, Narrow(note_bytes), changes, folder, source=source, lanes=lanes)
+        stack.enter_context(ground)
+        outcome = Outcome(of_source("growth-pressure", source), ground.servers)
         ground.rig.at_source(f"INSERT INTO {LEDGER} VALUES ({MARKER_ID}, 0, 'the last')")
         print(f"{changes:,} changes loaded", flush=True)
         trial = Trial(ground, still_seconds)

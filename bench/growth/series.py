@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench.growth.ground import MANY_LOCKS, MEMORY_LIMIT_MB, Differs, Ground, Run
+from bench.growth.ground import MANY_LOCKS, MARIADB, MEMORY_LIMIT_MB, Differs, Ground, Run, of_source
 from bench.growth.many import differences
 from bench.growth.narrow import Narrow
 from bench.growth.shown import FLAT, KEPT, SKEWED, as_table, costs, shown
@@ -80,8 +80,11 @@ def widths(changes: int) -> list[Case]:
     ]
 
 
-def backlogs(full: bool) -> list[Case]:
+def backlogs(full: bool, longest: int = 0) -> list[Case]:
+    """`longest`: a short one and this one; 0: the usual ones."""
     sizes = (*BACKLOGS, FULL_BACKLOG) if full else BACKLOGS
+    if longest:
+        sizes = (min(BACKLOGS[0], max(longest // 10, 1)), longest)
     return [Case(f"{size:,} changes", size, Narrow, size) for size in sizes]
 
 
@@ -90,9 +93,15 @@ def lanes(changes: int) -> list[Case]:
 
 
 def measure(
-    name: str, cases: Sequence[Case], rounds: int, native: Sequence[str] = (), folder: Path = RESULTS
+    name: str,
+    cases: Sequence[Case],
+    rounds: int,
+    native: Sequence[str] = (),
+    folder: Path = RESULTS,
+    source: str = MARIADB,
 ) -> dict[str, Any]:
-    """Run all cases `rounds` times in turn and write `growth-NAME.json` to `folder`; `native`: cases of the peer too.
+    """Run all cases `rounds` times in turn and write `growth-NAME.json` to `folder`, with the source in the name where
+    it is not MariaDB; `native`: cases of the peer too.
 
     Raises Differs.
     """
@@ -102,9 +111,9 @@ def measure(
         outcome: Outcome | None = None
         turns: list[Callable[[], Run | Native]] = []
         for number, case in enumerate(cases):
-            ground = Ground(case.label, case.x, case.workload(), case.changes, feeds, number, lanes=case.lanes)
+            ground = Ground(case.label, case.x, case.workload(), case.changes, feeds, number, source, lanes=case.lanes)
             stack.enter_context(ground)
-            outcome = outcome or Outcome(f"growth-{name}", ground.servers)
+            outcome = outcome or Outcome(of_source(f"growth-{name}", source), ground.servers)
             print(f"{case.label}: {case.changes:,} changes loaded", flush=True)
             turns.append(partial(_ours, ground))
             if case.label in native:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from bench import giant
 from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Run
 from bench.growth.pressure import Passed
 from bench.outcome import table
@@ -149,6 +150,35 @@ def shown_pressure(found: Passed) -> dict[str, Any]:
             _chart("Resident memory", "s", "MB", found.curves, MEMORY_LIMIT_MB, logarithmic=False),
             _chart("Lag as told", "s", "s", lag, logarithmic=False),
         ],
+    }
+
+
+def shown_giant(found: giant.Passed, source: str, consistency: str) -> dict[str, Any]:
+    """One giant transaction: its size, its time, and what each process held."""
+    names = list(found.peak_mb)
+    size = f"{found.transaction_bytes / 1e9:.2f} GB"
+    return {
+        "title": f"One transaction of {size}, {source} → postgres, consistency {consistency}",
+        "text": f"Goal: no process of tidelock holds {giant.LIMIT_MB} MB, and no row differs.",
+        "header": (
+            "of the log",
+            "rows",
+            "s to commit",
+            "s to apply",
+            *(f"{name}, MB" for name in names),
+            "differences",
+        ),
+        "rows": [
+            [
+                size,
+                f"{found.rows:,}",
+                f"{found.source_seconds:.1f}",
+                f"{found.seconds:.1f}",
+                *(f"{found.peak_mb[name]:.0f}" for name in names),
+                f"{found.differences}",
+            ]
+        ],
+        "charts": [_chart("Resident memory", "s", "MB", found.curves, giant.LIMIT_MB, logarithmic=False)],
     }
 
 

@@ -21,6 +21,7 @@ from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.engine.model.records import Position
 
 KEPT: Final = "kept"
+INIT_SECONDS: Final = 300.0  # a feed may have thousands of tables
 CHECKPOINT: Final = "tidelock.tidelock_checkpoint"
 
 
@@ -55,7 +56,7 @@ class KeptLog:
     def begin(self, path: Path, target: Server) -> None:
         """Makes the bookkeeping of the feed in `path` at a target that has none, with the place as its checkpoint.
         Raises TidelockFailed."""
-        done = tidelock("init", "--apply", str(path))
+        done = tidelock("init", "--apply", str(path), seconds=INIT_SECONDS)
         if done.code:
             raise TidelockFailed(f"`tidelock init --apply` ended with exit code {done.code}:\n{done.out}\n{done.err}")
         first, second = ("$1", "$2") if isinstance(target, Postgres) else ("%s", "%s")

@@ -111,6 +111,11 @@ class Rig:
 
     # ------------------------------------------------------------------ both ends
 
+    @property
+    def flavor(self) -> Flavor:
+        """Of the source."""
+        return self._session.flavor
+
     def make(self, workload: Workload) -> Workload:
         """The workload's tables at both ends."""
         self.at_source(*workload.ddl(self._session.flavor))

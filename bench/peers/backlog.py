@@ -12,6 +12,7 @@ from typing import Final, Self
 from bench.harness.kept_log import KeptLog
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.session import connect
+from bench.harness.workload.tables import replica_identity
 from bench.harness.workload.workload import Workload
 
 SCHEMA: Final = "peers"
@@ -106,15 +107,17 @@ class BinlogBacklog(Backlog):
 
 
 class SlotBacklog(Backlog):
-    """At PostgreSQL: tables of the database `SCHEMA`, which log whole rows.  `kept`: the log of the backlog."""
+    """At PostgreSQL: tables of the database `SCHEMA`.  `identity`: what they log of a row before its change, FULL or
+    DEFAULT.  `kept`: the log of the backlog."""
 
     server: Postgres
     feed = "peers"
     flavor = "postgres"
     kept: KeptLog
 
-    def __init__(self, server: Postgres, workload: Workload, changes: int, seed: int) -> None:
+    def __init__(self, server: Postgres, workload: Workload, changes: int, seed: int, identity: str = "FULL") -> None:
         super().__init__(server, workload, changes, seed)
+        self._identity = identity
 
     @property
     def url(self) -> str:
@@ -125,7 +128,7 @@ class SlotBacklog(Backlog):
         server.execute(f"CREATE DATABASE {SCHEMA}")
         server.execute(f"ALTER DATABASE {SCHEMA} SET search_path = {SCHEMA}")
         server.execute(f"CREATE SCHEMA {SCHEMA}", database=SCHEMA)
-        for statement in self.ddl:
+        for statement in (*self.ddl, *replica_identity(self.workload.specs, self._identity)):
             server.execute(statement, database=SCHEMA)
         self.kept = KeptLog(server, SCHEMA, self.feed, [*self.tables, f"{SCHEMA}.{END}"])
         session = connect(self.url)

@@ -1,7 +1,8 @@
 """`tidelock bench peers`: the same backlog through other replication systems and through ours, in turn, in one run.
 
 Every turn starts on empty tables and ends with a comparison of all rows, so that a system which is fast and wrong has
-no rate.  `bench.peers.roster` says who takes part; what is not on this machine is left out with a line that says so.
+no rate.  At a PostgreSQL source all read copies of one slot, and tables log whole rows unless asked otherwise.
+`bench.peers.roster` says who takes part; what is not on this machine is left out with a line that says so.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from bench.e2e.setup import FULL, IDENTITIES
 from bench.harness.tidelock import COMMAND
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
@@ -43,6 +45,7 @@ def command(
     ] = False,
     lanes: Annotated[int, typer.Option(min=1, help="Lanes of our feeds.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the workload.")] = 1,
+    identity: Annotated[str, typer.Option(help="REPLICA IDENTITY at PostgreSQL: full or default.")] = FULL,
     program: Annotated[str, typer.Option(help="Our command to measure, without its arguments.")] = shlex.join(COMMAND),
     keep: Annotated[
         bool | None, typer.Option(help="Write bench/results/peers.json; by default where all systems took part.")
@@ -50,6 +53,8 @@ def command(
 ) -> int:
     """Catch up with one backlog by other systems and ours, in turn; rates, ratios and differences."""
     workloads = _chosen(workload, list(WORKLOADS), "workload")
+    if identity not in IDENTITIES:
+        raise typer.BadParameter(f"--identity knows {', '.join(IDENTITIES)}, not {identity}")
     names = _chosen(peers, list(PEERS), "peers")
     feeds = _chosen(ours, list(OURS), "ours") if ours != "all" else feeds_beside(names)
     if full:
@@ -58,12 +63,13 @@ def command(
     found: dict[str, Any] = {}
     servers: dict[str, str] = {name: PEERS[name].version for name in names if PEERS[name].version}
     for name in workloads:
-        plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, shlex.split(program))
+        plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, shlex.split(program), identity)
         found[name] = measure(plan, feeds, names, servers)
         print(f"\n{name}, {changes:,} row changes (slow systems {slow_changes:,}), {rounds} rounds\n", flush=True)
         print(table(HEADER, rows(found[name])), end="\n\n", flush=True)
     if keep or (keep is None and len(workloads) == len(WORKLOADS) and len(names) == len(PEERS)):
-        settings = {"changes": changes, "slow_changes": slow_changes, "rounds": rounds, "seed": seed, "lanes": lanes}
+        settings: dict[str, Any] = {"changes": changes, "slow_changes": slow_changes, "rounds": rounds, "seed": seed}
+        settings |= {"lanes": lanes, "identity": identity}
         machine = {**outcome.machine(), "servers": servers}
         path = outcome.write({"machine": machine, **settings, "workloads": found})
         print(f"written to {path.relative_to(RESULTS.parents[1])}")

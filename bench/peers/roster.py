@@ -34,7 +34,8 @@ TARGETS: Final[Mapping[str, type[MariaDb] | type[Postgres]]] = {"mariadb": Maria
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Settings that all systems of one run have in common.  `slow_changes`: the backlog of slow systems."""
+    """Settings that all systems of one run have in common.  `slow_changes`: the backlog of slow systems.  `identity`:
+    REPLICA IDENTITY at a PostgreSQL source."""
 
     workload: Callable[[], Workload]
     changes: int
@@ -43,6 +44,7 @@ class Plan:
     seed: int
     lanes: int
     command: Sequence[str]
+    identity: str = "full"
 
 
 class Field:
@@ -70,7 +72,8 @@ class Field:
     def kept(self) -> SlotBacklog:
         """The backlog at PostgreSQL.  Raises ServerMissing, ServerFailed."""
         if self._kept is None:
-            work = SlotBacklog(Postgres(), self.plan.workload(), self.plan.changes, self.plan.seed)
+            plan = self.plan
+            work = SlotBacklog(Postgres(), plan.workload(), plan.changes, plan.seed, plan.identity)
             self._kept = self._stack.enter_context(work)
         return self._kept
 

@@ -418,7 +418,7 @@ def test_a_transaction_of_two_gigabytes() -> None:
 @pytest.mark.parametrize("target", ["postgres", "mariadb"])
 def test_a_transaction_of_two_gigabytes_as_one_at_the_target(target: str) -> None:
     """The other curve of that page."""
-    passed = giant.measure_whole(2000, target)
+    passed = giant.measure_embedded(2000, "mariadb", target, "transaction")
     giant.write(passed, f"giant-whole-{target}")
     assert passed.ok, str(passed)
 

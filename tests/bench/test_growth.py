@@ -19,7 +19,7 @@ from bench.harness.servers import MariaDb, Postgres
 from bench.harness.workload.workload import Kind
 from bench.shown import told
 
-CHANGES = 40_000
+CHANGES = 20_000
 PRESSED = 160_000
 TREE_MB = 240.0
 STILL_SECONDS = 3.0  # the source tells whole seconds, and the page may be older than the stop
@@ -28,16 +28,16 @@ STILL_SECONDS = 3.0  # the source tells whole seconds, and the page may be older
 def test_a_series_runs_and_its_file_tells_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "TOGETHER", 2)
     cases = [Case("1 table", 1, partial(Spread, 1), CHANGES), Case("5", 5, partial(Spread, 5, 2), CHANGES, lanes=2)]
-    measure("tables", cases, 1, ("1 table",), tmp_path)
-    found = json.loads((tmp_path / "growth-tables.json").read_text())
+    measure("tables", cases, 1, ("1 table",), tmp_path, "postgres")
+    found = json.loads((tmp_path / "growth-tables-postgres.json").read_text())
     one, five = found["cases"]
-    assert (found["benchmark"], one["x"], five["x"], five["changes"]) == ("growth-tables", 1, 5, CHANGES)
+    assert (found["benchmark"], one["x"], five["x"], five["changes"]) == ("growth-tables-postgres", 1, 5, CHANGES)
     assert one["kept"] == {"rows_per_second": 1, "flowing_rows_per_second": 1, "native_rows_per_second": 1}
     assert five["kept"]["rows_per_second"] == pytest.approx(five["rows_per_second"] / one["rows_per_second"], abs=0.01)
     assert set(five["cpu_us"]) >= {"run", "capture", "source", "target"} and 20 < five["tree_mb"] < TREE_MB
     assert [run["case"] for run in found["runs"]] == ["1 table", "1 table", "5"]
     page, pictures = told(found)
-    assert "| 5 | 40,000 |" in page and list(pictures) == ["growth-tables-1"]
+    assert "| 5 | 20,000 |" in page and list(pictures) == ["growth-tables-postgres-1"]
 
 
 def test_a_stopped_and_a_killed_target_cost_no_memory_and_no_row() -> None:

@@ -5,7 +5,8 @@ The server makes the rows; the model knows them by formula and remembers only wh
 - `item` has a skewed key: nine tenths of its numbers are dense, the last tenth is a million apart;
 - `word` has a composite key of texts;
 - `person` has two unique keys beside the primary key, one of them over two columns;
-- `token` has a key of sixteen bytes, in no order that a number has;
+- `token` has a key of sixteen bytes, in no order that a number has (at PostgreSQL it is their digits: bytes without a
+  length cannot be MySQL's key);
 - `tally` has no key at all, and some thousand rows of each kind.
 
 Changes are what makes a copy hard: rows move to keys of other chunks and freed keys come back, unique values go to rows
@@ -50,6 +51,7 @@ PERSON = Table(
     uniques=(("email",), ("region", "code")),
 )
 TOKEN = Table("token", (("id", "binary(16)", False), ("holder", "bigint", False), ("note", "varchar(20)", True)))
+DIGITS = Table("token", (("id", "varchar(32)", False), *TOKEN.columns[1:]))
 TALLY = Table(
     "tally",
     (("sensor", "int", False), ("value", "decimal(8,2)", False), ("note", "varchar(20)", True)),
@@ -91,12 +93,13 @@ class _Numbers:
 
 
 class Filled(Workload):
-    """`rows`: in all tables, before the first change."""
+    """`rows`: in all tables, before the first change.  `flavor`: of the source."""
 
     name = "filled"
-    specs = (ITEM, WORD, PERSON, TOKEN, TALLY)
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, flavor: Flavor) -> None:
+        self._flavor = flavor
+        self.specs = (ITEM, WORD, PERSON, DIGITS if flavor is Flavor.POSTGRES else TOKEN, TALLY)
         self.rows = {table: max(rows * share // sum(SHARES.values()), 10) for table, share in SHARES.items()}
         self._dense = self.rows["item"] * 9 // 10
         self._live = {table: _Numbers(count) for table, count in self.rows.items()}
@@ -111,18 +114,20 @@ class Filled(Workload):
 
     # ------------------------------------------------------------------ rows by formula
 
-    def fill(self, flavor: Flavor) -> list[str]:
+    def fill(self) -> list[str]:
         """Statements that insert the rows, in the session's current database."""
+        at = "TIMESTAMPADD(MICROSECOND, MOD(s, 50000000) * 1234567, '2024-01-01')"
+        if self._flavor is Flavor.POSTGRES:
+            at = "timestamp '2024-01-01' + MOD(s, 50000000) * interval '1.234567 s'"
         values = {
             "item": f"CASE WHEN s <= {self._dense} THEN s ELSE s * {SPARSE} END, MOD(s, 1000), MOD(s, 100000) / 100.0, "
-            "TIMESTAMPADD(MICROSECOND, MOD(s, 50000000) * 1234567, '2024-01-01'), "
-            "CASE WHEN MOD(s, 7) = 0 THEN NULL ELSE CONCAT('note é ', s) END",
+            f"{at}, CASE WHEN MOD(s, 7) = 0 THEN NULL ELSE CONCAT('note é ', s) END",
             "word": "CONCAT('r', MOD(s, 3)), CONCAT('Wört-', s), MOD(s, 7777) / 8.0",
             "person": "s, CONCAT('user', s, '@example.com'), CONCAT('r', MOD(s, 3)), s, MOD(s, 5000) / 4.0",
-            "token": f"{_token('s')}, s, NULL",
-            "tally": f"MOD(s, {TALLY_KINDS}), MOD(s, {TALLY_KINDS}) / 4.0, IF(MOD(s, 2), NULL, 'é')",
+            "token": f"{self._key('s')}, s, NULL",
+            "tally": f"MOD(s, {TALLY_KINDS}), MOD(s, {TALLY_KINDS}) / 4.0, CASE WHEN MOD(s, 2) = 0 THEN 'é' END",
         }
-        made = (inserts(flavor, table, values[table], count) for table, count in self.rows.items())
+        made = (inserts(self._flavor, table, values[table], count) for table, count in self.rows.items())
         return [*itertools.chain.from_iterable(made)]
 
     def _id(self, number: int) -> int:
@@ -133,6 +138,22 @@ class Filled(Workload):
 
     def _code(self, number: int) -> Code:
         return self._codes.get(number, (f"r{number % 3}", number))
+
+    # ------------------------------------------------------------------ a server's own SQL
+
+    def _key(self, number: int | str) -> str:
+        """Returns the token of a number, or of the SQL expression `number`: scattered, and each its own below 2^32."""
+        scattered = f"MOD({number} * 2654435761, 4294967296)"
+        if self._flavor is Flavor.POSTGRES:
+            return f"lpad(to_hex({scattered}), 32, '0')"
+        return f"UNHEX(LPAD(HEX({scattered}), 32, '0'))"
+
+    def _one_of(self, kind: int) -> str:
+        """Says which of the equal rows of a kind is changed: any."""
+        equal = f"sensor={kind} AND value={kind / 4:.2f}"
+        if self._flavor is Flavor.POSTGRES:
+            return f"ctid = (SELECT ctid FROM tally WHERE {equal} LIMIT 1)"
+        return f"{equal} LIMIT 1"
 
     # ------------------------------------------------------------------ changes
 
@@ -230,16 +251,16 @@ class Filled(Workload):
     def _token(self) -> Iterator[Change]:
         drawn, number = self._rng.random(), self._draw("token")
         if drawn < 0.6:
-            yield Kind.UPDATE, f"UPDATE token SET note='{self.next_version()}' WHERE id={_token(number)}"
+            yield Kind.UPDATE, f"UPDATE token SET note='{self.next_version()}' WHERE id={self._key(number)}"
         elif drawn < 0.75:
             new = self._new("token")
             self._live["token"].remove(number)
-            yield Kind.UPDATE, f"UPDATE token SET id={_token(new)} WHERE id={_token(number)}"
+            yield Kind.UPDATE, f"UPDATE token SET id={self._key(new)} WHERE id={self._key(number)}"
         elif drawn < 0.87:
             self._live["token"].remove(number)
-            yield Kind.DELETE, f"DELETE FROM token WHERE id={_token(number)}"
+            yield Kind.DELETE, f"DELETE FROM token WHERE id={self._key(number)}"
         else:
-            yield Kind.INSERT, f"INSERT INTO token VALUES ({_token(self._new('token'))},{number},'new')"
+            yield Kind.INSERT, f"INSERT INTO token VALUES ({self._key(self._new('token'))},{number},'new')"
 
     def _tallied(self) -> Iterator[Change]:
         """Changes one of the equal rows of a kind; which one makes no difference."""
@@ -252,27 +273,18 @@ class Filled(Workload):
             self._tally[new] += 1
             sensor, value, note = _tally(new)
             changed = f"sensor={sensor},value={value},note={note}"
-            yield Kind.UPDATE, f"UPDATE tally SET {changed} WHERE {_tally_is(kind)} LIMIT 1"
+            yield Kind.UPDATE, f"UPDATE tally SET {changed} WHERE {self._one_of(kind)}"
         elif drawn < 0.7:
             self._tally[kind] -= 1
-            yield Kind.DELETE, f"DELETE FROM tally WHERE {_tally_is(kind)} LIMIT 1"
+            yield Kind.DELETE, f"DELETE FROM tally WHERE {self._one_of(kind)}"
         else:
             self._tally[kind] += 1
             yield Kind.INSERT, f"INSERT INTO tally VALUES ({','.join(_tally(kind))})"
 
 
-def _token(number: int | str) -> str:
-    """Returns the key of a number, or of the SQL expression `number`: scattered, and each its own below 2^32."""
-    return f"UNHEX(LPAD(HEX(MOD({number} * 2654435761, 4294967296)), 32, '0'))"
-
-
 def _tally(kind: int) -> tuple[str, str, str]:
     """Returns the row of a kind, as SQL."""
     return str(kind), f"{kind / 4:.2f}", "NULL" if kind % 2 else "'é'"
-
-
-def _tally_is(kind: int) -> str:
-    return f"sensor={kind} AND value={kind / 4:.2f}"
 
 
 def _word(number: int) -> str:

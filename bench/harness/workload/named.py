@@ -15,10 +15,11 @@ from bench.harness.workload.mix import Mix
 from bench.harness.workload.oltp import Oltp
 from bench.harness.workload.plain import Plain
 from bench.harness.workload.sizes import Huge, Small
+from bench.harness.workload.toast import Toast
 from bench.harness.workload.wide import Wide
 from bench.harness.workload.workload import Workload
 
-HEAVY: Final[Mapping[str, int]] = {"wide": 10}
+HEAVY: Final[Mapping[str, int]] = {"wide": 10, "toast": 10}
 """How many of another workload's changes one of these is worth, in bytes: a run makes so many fewer of them."""
 NAMED: Final[Mapping[str, Callable[[], Workload]]] = {
     "mix": partial(Mix, peers=True),
@@ -29,4 +30,5 @@ NAMED: Final[Mapping[str, Callable[[], Workload]]] = {
     "small": partial(Small, peers=True),
     "huge": partial(Huge, peers=True),
     "oltp": Oltp,
+    "toast": Toast,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 
 from bench.harness.session import Flavor
 
@@ -17,6 +18,7 @@ POSTGRES_TYPES = {
     r"int": "integer",
     r"binary\(\d+\)": r"bytea",
     r"char\((\d+)\)": r"char(\1)",
+    r"longtext": "text",
     r"varchar\((\d+)\)": r"varchar(\1)",
     r"decimal\((\d+),(\d+)\)": r"numeric(\1,\2)",
     r"datetime\((\d)\)": r"timestamp(\1)",
@@ -46,12 +48,17 @@ def source_ddl(tables: tuple[Table, ...], flavor: Flavor) -> list[str]:
     """CREATE TABLE and INDEX statements for the session's current database or search path.
 
     At PostgreSQL the tables log whole rows, as MySQL's and MariaDB's do: else a feed applies one row after another
-    where a table has a second unique key.
+    where a table has a second unique key.  `replica_identity` says otherwise.
     """
     made = [statement for table in tables for statement in _create(table, flavor, "")]
     if flavor is Flavor.POSTGRES:
-        made += [f"ALTER TABLE {table.name} REPLICA IDENTITY FULL" for table in tables]
+        made += replica_identity(tables, "FULL")
     return made
+
+
+def replica_identity(tables: Iterable[Table], identity: str) -> list[str]:
+    """Statements for PostgreSQL that say what the tables log of a row before its change: FULL or DEFAULT, the key."""
+    return [f"ALTER TABLE {table.name} REPLICA IDENTITY {identity}" for table in tables]
 
 
 def target_ddl(tables: tuple[Table, ...], flavor: Flavor, schema: str) -> list[str]:

@@ -79,10 +79,12 @@ class Workload(abc.ABC):
     """One family of tables and the changes made to them.
 
     `deleted`: (table, primary key, version) of every row that the source deleted or moved to another key.
+    `filling`: how many changes come first and make the rows that all others are about.
     """
 
     name: str
     specs: tuple[Table, ...]
+    filling = 0
 
     def __init__(self) -> None:
         self.deleted: list[tuple[str, int, int]] = []
