@@ -6,9 +6,12 @@ damaged: messages dropped, doubled and moved, cut anywhere, bytes overwritten.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
+from struct import Struct
 from typing import Any
 
 import msgspec
@@ -114,6 +117,59 @@ def outcome(assembly: Assembly, stream: Sequence[bytes]) -> tuple[list[SourceChu
     return assembly.ready, error, state
 
 
+_HEAD = Struct(">cQQq")
+
+
+class Received:
+    """Messages as libpq has received them: its two functions, by their addresses."""
+
+    def __init__(self, stream: Sequence[bytes]) -> None:
+        self.held: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self._waiting = deque(_HEAD.pack(b"w", at, 0, 0) + data for at, data in enumerate(stream))
+        self._functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int)(self._next),
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._free),
+        )
+
+    def addresses(self) -> tuple[int, int]:
+        take, free = (ctypes.cast(one, ctypes.c_void_p).value for one in self._functions)
+        assert take and free
+        return take, free
+
+    def _next(self, connection: int, place: Any, is_async: int) -> int:
+        assert (connection, is_async) == (7, 1)
+        if not self._waiting:
+            return -1
+        data = self._waiting.popleft()
+        made = ctypes.create_string_buffer(data, len(data))
+        place[0] = address = ctypes.addressof(made)
+        self.held[address] = made
+        return len(data)
+
+    def _free(self, address: int) -> None:
+        del self.held[address]
+
+
+def outcome_received(assembly: Assembly, stream: Sequence[bytes], most: int) -> tuple[list[SourceChunk], str, object]:
+    """As `outcome`, of messages that the compiled form takes from libpq."""
+    received, chunks, error, said = Received(stream), [], "", 1
+    assert assembly.usual is not None
+    try:
+        while said >= 0:
+            taken, place, said, left = assembly.usual.take_received(7, *received.addresses(), most)
+            assert taken <= most and place < len(stream)
+            if left is not None:
+                assembly.take(memoryview(left)[_HEAD.size :], _HEAD.unpack_from(left)[1])
+            chunks += assembly.ready
+            assembly.ready.clear()
+        assembly.flush()
+    except SourceError as found:
+        error = f"{type(found).__name__}: {found}"
+    assert not received.held, "each message is freed"
+    state = () if error else tuple(getattr(assembly.state, name) for name in PlainStreamState.__slots__)
+    return [*chunks, *assembly.ready], error, state
+
+
 def take_all(assembly: Assembly, stream: Sequence[bytes], lsn: int = 0) -> None:
     for data in stream:
         assembly.take(memoryview(data), lsn)
@@ -156,6 +212,8 @@ def test_both_forms_make_the_same_of_a_stream(stream: list[bytes], chunk_rows: i
         for form in (False, True)
     )
     assert compiled == plain
+    received = machine(compiled=True, start=start, chunk_rows=chunk_rows, marker=marker)
+    assert outcome_received(received, stream, most=1 + len(stream) // 3) == plain
 
 
 def test_usual_messages_are_not_left_to_the_python_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ errors here, and whatever is not plainly usual is left.
 
 The state is that of the assembly (`StreamState`), so nothing is copied from one form to the other.
 
-`UsualMessages.take_received` takes messages from where libpq holds them (`libpq.CopyFunctions`), with no Python object
+`UsualMessages.take_received` takes messages from where libpq holds them (`libpq.Received`), with no Python object
 for each.
 This module is optional; tests/adapters/test_postgres_messages.py holds one form against the other.
 """

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import pq
 
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, Unreachable
-from tidelock.adapters.postgres.logical.libpq import copy_functions
+from tidelock.adapters.postgres.logical.libpq import received_by
 from tidelock.adapters.postgres.logical.session import Session, lost, refusal
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import spelled_lsn
@@ -50,7 +50,7 @@ class Stream:
         self._session = session
         self._connection = session.connection
         self._received = start
-        self._functions = copy_functions()
+        self._by_address = received_by(self._connection)
         self._said = 1
         options = f"proto_version '1', publication_names '\"{slot}\"', messages 'true'"
         result = session.ask(f'START_REPLICATION SLOT "{slot}" LOGICAL {spelled_lsn(start)} ({options})')
@@ -60,7 +60,7 @@ class Stream:
     @property
     def takes_usual(self) -> bool:
         """Can `take` be used?  Else there is `next`."""
-        return self._functions is not None
+        return self._by_address is not None
 
     def fileno(self) -> int:
         return self._connection.socket
@@ -99,9 +99,8 @@ class Stream:
         """What libpq says at the end it says once: it is kept until what came before is taken."""
         if self._said < 0:
             return 0, None
-        functions, connection = self._functions, self._connection.pgconn_ptr
-        assert functions is not None and connection is not None, "asked for where `takes_usual`"
-        taken, place, self._said, left = usual.take_received(connection, *functions, _MOST_AT_ONCE)
+        assert self._by_address is not None, "asked for where `takes_usual`"
+        taken, place, self._said, left = usual.take_received(*self._by_address, _MOST_AT_ONCE)
         self._received = max(self._received, place)
         return taken, left
 
