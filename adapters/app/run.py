@@ -28,7 +28,7 @@ from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.ports.source import Overview
+from tidelock.adapters.ports.source import Beginning, Overview
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
 from tidelock.adapters.process.signals import heard
@@ -207,7 +207,7 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     if not begun:
-        start = await kept(feed, source, start)
+        start = (await kept(feed, source, start)).place
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -288,11 +288,11 @@ def _unmatched(feed: Feed, pattern: str) -> str:
     return f"{told}; if there is one, the user cannot see it: GRANT SELECT ON `{schema}`.* TO '{user}'@'…'"
 
 
-async def kept(feed: Feed, source: Overview, start: Position) -> Position:
-    """Has the source keep its log for a feed without a checkpoint; returns the place where the feed begins.  Raises
+async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
+    """Has the source keep its log for a feed without a checkpoint; returns where the feed begins.  Raises
     SourceError."""
     if not keeps_for_us(feed.source_url):
-        return start
+        return Beginning(start)
     mapping = Mapping(rules_of(feed), feed.schema)
     tables = [name for name in source.tables if mapping.selects(name)]
     return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
@@ -333,7 +333,8 @@ async def fix_start(feed: Feed) -> Position | None:
         table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
         if await _has_checkpoint(feed, target):
             return None
-        position = await proven(feed, await kept(feed, source, start_of(feed, source)))
+        beginning = await kept(feed, source, start_of(feed, source))
+        position = await proven(feed, beginning.place)
         words = msgspec.json.encode(position).decode()
         await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
     return position

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.source import Beginning
 from tidelock.adapters.ports.source_errors import AccessDenied, Busy, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
@@ -27,7 +28,7 @@ from tidelock.adapters.postgres.logical.slots import (
     require_publication,
     slot_of,
 )
-from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.records import TableName
 
 _WITHOUT_IDENTITY: Final = (
     "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -36,14 +37,14 @@ _WITHOUT_IDENTITY: Final = (
 )
 
 
-def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Position:
+def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
     """Has the server keep its log for the feed from now on; returns the place from which it does.  Raises
     SourceError."""
     with session(place, replication=True) as opened:
         suitable(opened)
         _publish(opened, slot_of(place), tables)
         _drop_unused(opened, slot_of(place))
-        return identify(opened).place(make_slot(opened, slot_of(place)))
+        return Beginning(identify(opened).place(make_slot(opened, slot_of(place))))
 
 
 def _publish(opened: Session, name: str, tables: Sequence[TableName]) -> None:
