@@ -25,6 +25,7 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.adoption import adopted, proven
 from tidelock.adapters.operator.copies import resync_pending
+from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from tidelock.adapters.ports.finding import Finding
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+FORMS_UNKNOWN = (
+    "this feed ran with a version that did not keep the forms of the source's tables: where one was changed while the "
+    "feed stood still, until now, that is not noticed, and `tidelock verify FEED` shows what differs. From now on it is"
+)
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
@@ -207,7 +212,7 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     if not begun:
-        start = (await kept(feed, source, start)).place
+        start = await _first_place(feed, await kept(feed, source, start))
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -224,10 +229,16 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
+    forms = KeptForms(feed, 0, taken.epoch)
+    if keeps_for_us(feed.source_url) and not await forms.read(taken.checkpoint):
+        progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
-        lambda at, further, stored: order_of(feed, at, images=True, further=further, stored=stored),
+        lambda at, further, stored: order_of(
+            feed, at, images=True, further=further, stored=stored, forms=forms.all
+        ),
         capture,
         taken.checkpoint,
+        forms,
     )
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
@@ -298,6 +309,13 @@ async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
     return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
 
 
+async def _first_place(feed: Feed, beginning: Beginning) -> Position:
+    """Keeps the forms of the tables where the feed begins, and returns that place, which is to be stored after it."""
+    async with session(feed.target_url) as target:
+        await begin_anew(Books(feed, target), beginning.forms)
+    return beginning.place
+
+
 async def _ask_target(
     feed: Feed, guest: Claim | None, progress: Progress
 ) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
@@ -334,6 +352,7 @@ async def fix_start(feed: Feed) -> Position | None:
         if await _has_checkpoint(feed, target):
             return None
         beginning = await kept(feed, source, start_of(feed, source))
+        await begin_anew(Books(feed, target), beginning.forms)
         position = await proven(feed, beginning.place)
         words = msgspec.json.encode(position).decode()
         await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)

@@ -12,10 +12,12 @@ import msgspec
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.model.records import Position
 
 FAILED: Final = 0x46
+FORMS: Final = 0x54
 UNANSWERED: Final = 0x55
 
 
@@ -28,7 +30,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
     (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
-    need keep nothing for us; None: that is not known.
+    need keep nothing for us; None: that is not known.  `forms`: all that are kept of the tables; those that hold at
+    `start` are in force.
     """
 
     source: Endpoint
@@ -45,6 +48,14 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     further: tuple[Position, ...] = ()
     cuts: tuple[Position, ...] = ()
     stored: Position | None = None
+    forms: tuple[TableForm, ...] = ()
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """Tells forms that the reader has learned, in a frame of kind FORMS before the batches that they hold behind: to be
+    kept before a checkpoint passes their places."""
+
+    forms: tuple[TableForm, ...]
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
@@ -71,6 +72,10 @@ class CapturedLog:
             ) from None
         finally:
             reader.close()
+
+    def take_forms(self) -> tuple[TableForm, ...]:
+        """None: the log has the statements that change tables."""
+        return ()
 
     def close(self) -> None:
         self._reader.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
@@ -34,6 +35,7 @@ class CapturedLog:
             chunk_bytes=order.chunk_bytes,
             heartbeat_seconds=order.heartbeat_seconds,
             further=order.further,
+            forms=order.forms,
         )
 
     @property
@@ -63,6 +65,12 @@ class CapturedLog:
             ) from None
         finally:
             reader.close()
+
+    def take_forms(self) -> tuple[TableForm, ...]:
+        """As `LogReader` has it."""
+        taken = tuple(self._reader.learned)
+        self._reader.learned.clear()
+        return taken
 
     def note_stored(self, position: Position) -> None:
         """Tells the server that the target has stored this checkpoint.  Raises SourceError."""
