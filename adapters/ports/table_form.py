@@ -42,8 +42,8 @@ class FormKeeper(Protocol):
     all: tuple[TableForm, ...]
 
     async def read_on(self, place: Position) -> None:
-        """Forgets forms behind a place from which the log is read anew: they are told once more, or are of a log that is
-        gone.  Raises TargetError."""
+        """Forgets forms behind a place from which the log is read anew: they are told once more, or their log is gone.
+        Raises TargetError."""
         ...
 
     async def keep(self, forms: Sequence[TableForm]) -> None:

@@ -185,7 +185,7 @@ def test_wherever_a_reader_begins_anew_it_is_told_what_is_behind_and_nothing_els
     for start in {chunk.last for chunk in chunks}:
         again = Reader(made, start, everything, compiled=compiled)
         found = [(ddl.source, ddl.number) for ddl in statements(again.read(messages))]
-        # One inside a transaction takes no ordinal, so whoever begins there meets it again, and passes it by its number.
+        # One inside a transaction takes no ordinal: whoever begins there meets it again, and passes it by its number.
         least = start.order if start.rows >= NOTICES else (*start.order[:2], start.rows + 1)
         behind_it = [chunk for chunk in chunks if chunk.last.order >= least]
         assert found == [(ddl.source, ddl.number) for ddl in statements(behind_it)], start

@@ -85,7 +85,7 @@ class FormNotices:
         if look is None or state.is_open or state.boundary < look.end:
             return
         while look.forms and state.skip < NOTICES - 1:
-            self._between(self._seen(look, look.forms.pop()))
+            self._between(self._seen(look, look.forms.pop(0)))
         while not look.forms and look.known and state.skip < NOTICES - 1:
             self._between(self._missed(look))
         if not look.forms and not look.known:

@@ -59,9 +59,9 @@ _FORM: Final = msgspec.json.Decoder(Form)
 
 
 def read_forms(ask: Rows, names: Iterable[TableName], oids: Iterable[int] = ()) -> list[Form]:
-    """Returns the forms of the tables of these names and oids that are there.  Raises what `ask` raises."""
+    """Returns the forms of the tables of these names and oids that are there, by name.  Raises what `ask` raises."""
     values = [msgspec.json.encode([*chosen]).decode() for chosen in (names, oids)]
-    return [_FORM.decode(words) for (words,) in ask(FORMS, values)]
+    return sorted((_FORM.decode(words) for (words,) in ask(FORMS, values)), key=lambda form: form.name)
 
 
 def kept(form: Form, place: Position) -> TableForm:
