@@ -230,7 +230,7 @@ async def _run(
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
     forms = KeptForms(feed, 0, taken.epoch)
-    if keeps_for_us(feed.source_url) and not await forms.read(taken.checkpoint):
+    if keeps_for_us(feed.source_url) and not await forms.read(taken.checkpoint) and begun:
         progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
         lambda at, further, stored: order_of(

@@ -8,7 +8,12 @@ import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, Postgres, Server
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.postgres.logical import reader
+from tidelock.adapters.wiring.capture_order import order_of
+from tidelock.adapters.wiring.sources import source_of
+from tidelock.engine.model.records import Position, TableName
 
 ITEM = "id int PRIMARY KEY, v varchar(20)"
 COPY_SECONDS = 180.0
@@ -95,4 +100,28 @@ def test_a_feed_of_a_version_that_kept_no_forms(
     assert rig.said().count("did not keep the forms") == 1
     rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
     halted(rig, "column v was dropped and made anew")
+    assert rig.command("resync", "@", "--yes").code == 0
+    rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
+    halted(rig, "column v was dropped and made anew")
     assert rig.said().count("did not keep the forms") == 1
+
+
+def test_a_change_of_which_no_row_tells_while_the_log_is_read(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalogue is asked now and then; what a reader knows first is what was where the slot begins."""
+    monkeypatch.setattr(reader, "FORMS_SECONDS", 0.0)
+    rig = make_rig(source, postgres, "silent", lanes=2)
+    rig.table("item", ITEM)
+    feed = load(rig.feed)
+    begins = source_of(feed.source_url).keep_log([TableName(rig.schema, "item")], Position("", 0))
+    log = source_of(feed.source_url).reader(order_of(feed, begins.place, forms=begins.forms))
+    batches = log.batches()
+    next(batches)
+    assert log.take_forms() == (), "nothing new"
+    rig.at_source("ALTER TABLE item ALTER v TYPE varchar(30) USING 'now ' || v")
+    told = next(batch for batch in batches if batch.ddl is not None)
+    log.close()
+    (learned,) = log.take_forms()
+    assert told.ddl is not None and told.ddl.untold and told.last.order == learned.place.order
+    assert told.ddl.tables == (TableName(rig.schema, "item"),)

@@ -9,8 +9,7 @@
 - Whole transactions wait in `state.done`, rows of the open one in `state.rows`.  What waits is handed out when it
   reaches `chunk_rows` rows or `chunk_bytes` of messages, the open one only when it alone is so large: memory is bounded
   however large a transaction is, and a smaller one is never split.
-- What an earlier reader has handed out of a transaction is not looked at, so a table is known by its first row behind
-  that.
+- What an earlier reader has taken of a transaction is not looked at: a table is known by its first row behind that.
 """
 
 from __future__ import annotations
@@ -215,7 +214,7 @@ class Assembly:
         self.relations.tell(messages.relation(b))
 
     def _table(self, oid: int) -> KnownTable:
-        """The table of which something comes in the open transaction; a change of its form is told first."""
+        """The table of which something comes in the open transaction; its changes are told first."""
         known = self.relations.tables.get(oid)
         if known is not None:
             return known

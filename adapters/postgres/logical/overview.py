@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tidelock.adapters.config.url import Endpoint
@@ -15,7 +15,7 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import Position, TableName
 
 OLDEST: Final = 140000
-TABLES: Final = (
+_TABLES: Final = (
     "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition "
     "AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY 1, 2"
@@ -61,11 +61,6 @@ def log_end(opened: Session, identity: Identity) -> Position:
 
 def tables(opened: Session, patterns: Sequence[str]) -> tuple[TableName, ...]:
     """The tables that the patterns match, a partitioned one in place of its partitions.  Raises SourceError."""
-    return chosen(opened.rows(TABLES), patterns)
-
-
-def chosen(found: Iterable[Sequence[object]], patterns: Sequence[str]) -> tuple[TableName, ...]:
-    """Those of the rows of TABLES that the patterns match."""
     read = [Pattern.of(p) for p in patterns]
-    names = (TableName(str(schema), str(table)) for schema, table in found)
-    return tuple(name for name in names if any(p.matches(name) for p in read))
+    found = (TableName(str(schema), str(table)) for schema, table in opened.rows(_TABLES))
+    return tuple(name for name in found if any(p.matches(name) for p in read))

@@ -34,7 +34,7 @@ from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSessio
 from tidelock.adapters.postgres.logical.form_notices import Look
 from tidelock.adapters.postgres.logical.history import confirm, require_slot
 from tidelock.adapters.postgres.logical.last_read import SPEAK_BYTES, LastRead, kept_from
-from tidelock.adapters.postgres.logical.overview import TABLES, chosen, suitable, tables
+from tidelock.adapters.postgres.logical.overview import suitable, tables
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, record_end
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relation_changes import Form
@@ -53,6 +53,7 @@ _FAREWELL_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 5.0
 FORMS_SECONDS: Final = 30.0
 """So often the catalogue is asked whether a table was changed of which no row tells."""
+_PUBLISHED: Final = "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = $1"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -206,7 +207,8 @@ class LogicalReader:
         """Asks the catalogue for the forms of the feed's tables, to be compared once the log is read up to now.  Raises
         SourceError."""
         ask, relations = self._catalogue.ask, assembly.relations
-        names = [name for name in chosen(ask(TABLES, ()), self._patterns) if self._wanted(name)]
+        published = ask(_PUBLISHED, (slot_of(self._place),))
+        names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
         forms = read_forms(ask, names, known)
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())

@@ -139,7 +139,9 @@ class Relations:
         """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
         change of which no row has told.  Raises what the catalogue raises."""
         known = self._forms.get(form.oid) or self._named(form.name)
-        if known is not None and known.parts == form.parts:
+        if known is None:
+            return self._compared(form, RelationCatalogue(), ())
+        if known.parts == form.parts:
             return None
         facts = self._catalogue(form.oid, [column.type for column in form.columns])
         told = [PostgresType(column.type, "", column.spelled) for column in form.columns]
