@@ -9,9 +9,8 @@ import msgspec
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
-from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
@@ -73,9 +72,9 @@ class CapturedLog:
         finally:
             reader.close()
 
-    def take_forms(self) -> tuple[TableForm, ...]:
-        """None: the log has the statements that change tables."""
-        return ()
+    def take_learned(self) -> Learned:
+        """Nothing: the log has the statements that change tables."""
+        return Learned()
 
     def close(self) -> None:
         self._reader.close()

@@ -303,7 +303,7 @@ class Assembly:
         if state.is_open:
             return
         begun = state.skip >= NOTICES or (state.skip and self._opened is not None)
-        if not begun and wal_end > state.boundary and not self.notices.holds(wal_end):
+        if not begun and wal_end > state.boundary:
             state.boundary, state.skip = wal_end, 0
         self.notices.settle()
         if state.done:

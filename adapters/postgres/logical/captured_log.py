@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
-from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
@@ -66,10 +65,14 @@ class CapturedLog:
         finally:
             reader.close()
 
-    def take_forms(self) -> tuple[TableForm, ...]:
+    def take_learned(self) -> Learned:
         """As `LogReader` has it."""
-        taken = tuple(self._reader.learned)
-        self._reader.learned.clear()
+        notices = self._reader.notices
+        if notices is None:
+            return Learned()
+        taken = Learned(tuple(notices.learned), notices.looked)
+        notices.learned.clear()
+        notices.looked = None
         return taken
 
     def note_stored(self, position: Position) -> None:
