@@ -59,7 +59,7 @@ def test_changes_while_the_feed_stands_still(
         f"CREATE TABLE other ({ITEM})",
         "INSERT INTO other VALUES (2, 'anew')",
         f"ALTER PUBLICATION {slot_name(rig.name)} ADD TABLE other",
-        "INSERT INTO wider VALUES (3, 'three', 9)",  # it ends where the run has caught up, before the catalogue is asked
+        "INSERT INTO wider VALUES (3, 'three', 9)",  # it ends where the run has caught up, before there was a look
     )
     way_out = "`tidelock ddl done FEED`, `tidelock run FEED`, and beside it `tidelock copy FEED --table {}`"
     item, other = f"{rig.schema}.item", f"{rig.schema}.other"

@@ -105,6 +105,7 @@ class LogicalReader:
         self._period = _LONGEST_SILENCE_OF_OURS
         self._told_at = self._asked_at = self._heard_at = self._looked_at = time.monotonic()
         self._spoke = start.offset  # the end of the log when we wrote into it
+        self._passed: Position | None = None  # the place behind which notices stand, when we did
         self._catalogue = CatalogueSession(place)
         self._questions: list[tuple[int, float]] = []
 
@@ -261,13 +262,18 @@ class LogicalReader:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
         assembly.keepalive(keepalive.end, keepalive.clock_us)
-        if not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= SPEAK_BYTES:
-            self._spoke = keepalive.end
+        silent = not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= SPEAK_BYTES
+        if silent or (assembly.behind_notices and self._passed != assembly.place):
+            self._spoke, self._passed = keepalive.end, assembly.place
             self._speak()
 
     def _speak(self) -> None:
         """Writes a message into the log where it has had nothing of the feed's tables for long: that is then the last
-        transaction.  A server that does not let us is left with a place that nothing proves."""
+        transaction.  A server that does not let us is left with a place that nothing proves.
+
+        So it does where notices stand at the log's end: they belong to the next transaction, and whoever waits for a
+        place between two would wait for that one.
+        """
         with contextlib.suppress(SourceError):
             self._catalogue.ask("SELECT pg_logical_emit_message(true, 'tidelock', '')", ())
 
