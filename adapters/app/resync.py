@@ -41,10 +41,12 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
+from tidelock.adapters.operator.kept_forms import begin_anew
 from tidelock.adapters.operator.runs import RunsAlready, admitted
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source import Beginning
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
 from tidelock.adapters.row_copy.direct import large
@@ -114,7 +116,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         from tidelock.adapters.kafka.removal import remove
 
         await remove(feed.log_url, feed.name)
-    place = await _kept(feed, resync.place)
+    beginning = await _kept(feed, resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -131,9 +133,10 @@ async def begin(feed: Feed, resync: Resync) -> None:
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
         for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
             await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s", name)
-        words = msgspec.json.encode(place).decode()
+        words = msgspec.json.encode(beginning.place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
+        await begin_anew(book, beginning.forms)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
         now = time.time_ns() // 1000
         for ordinal, wanted in enumerate(resync.tables, now):
@@ -141,11 +144,11 @@ async def begin(feed: Feed, resync: Resync) -> None:
         await run("COMMIT")
 
 
-async def _kept(feed: Feed, place: Position) -> Position:
-    """Returns the place where the feed goes on; where the source keeps its log for the feed, from now on.  Raises
+async def _kept(feed: Feed, place: Position) -> Beginning:
+    """Returns where the feed goes on; where the source keeps its log for the feed, from now on.  Raises
     SourceError."""
     if not keeps_for_us(feed.source_url):
-        return place
+        return Beginning(place)
     mapping = Mapping(rules_of(feed), feed.schema)
     found = (await asyncio.to_thread(overview_of, feed)).tables
     tables = [name for name in found if mapping.selects(name)]

@@ -25,10 +25,11 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.adoption import adopted, proven
 from tidelock.adapters.operator.copies import resync_pending
+from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.ports.source import Overview
+from tidelock.adapters.ports.source import Beginning, Overview
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
 from tidelock.adapters.process.signals import heard
@@ -49,12 +50,16 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.log.receipts import furthest
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.protocol.effects import ApplyDdl
-from tidelock.engine.protocol.events import DdlApplied, DdlFailed, GoalSet
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 if TYPE_CHECKING:
     from tidelock.adapters.ports.finding import Finding
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+FORMS_UNKNOWN = (
+    "this feed ran with a version that did not keep the forms of the source's tables: where one was changed while the "
+    "feed stood still, until now, that is not noticed, and `tidelock verify FEED` shows what differs. From now on it is"
+)
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
@@ -207,7 +212,7 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     if not begun:
-        start = await kept(feed, source, start)
+        start = await _first_place(feed, await kept(feed, source, start))
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -224,10 +229,16 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
+    forms = KeptForms(feed, 0, taken.epoch) if keeps_for_us(feed.source_url) else None
+    if forms is not None and not await forms.read(taken.checkpoint) and begun:
+        progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
-        lambda at, further, stored: order_of(feed, at, images=True, further=further, stored=stored),
+        lambda at, further, stored: order_of(
+            feed, at, images=True, further=further, stored=stored, forms=forms.all if forms else ()
+        ),
         capture,
         taken.checkpoint,
+        forms,
     )
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
@@ -235,7 +246,7 @@ async def _run(
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
     shell.post(taken)
     if until_caught_up:
-        shell.post(GoalSet(source.now))
+        log.aim(source.now)
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
     sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds)
     await life.serve(feed.http_address)
@@ -288,14 +299,21 @@ def _unmatched(feed: Feed, pattern: str) -> str:
     return f"{told}; if there is one, the user cannot see it: GRANT SELECT ON `{schema}`.* TO '{user}'@'…'"
 
 
-async def kept(feed: Feed, source: Overview, start: Position) -> Position:
-    """Has the source keep its log for a feed without a checkpoint; returns the place where the feed begins.  Raises
+async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
+    """Has the source keep its log for a feed without a checkpoint; returns where the feed begins.  Raises
     SourceError."""
     if not keeps_for_us(feed.source_url):
-        return start
+        return Beginning(start)
     mapping = Mapping(rules_of(feed), feed.schema)
     tables = [name for name in source.tables if mapping.selects(name)]
     return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
+
+
+async def _first_place(feed: Feed, beginning: Beginning) -> Position:
+    """Keeps the forms of the tables where the feed begins, and returns that place, which is to be stored after it."""
+    async with session(feed.target_url) as target:
+        await begin_anew(Books(feed, target), beginning.forms)
+    return beginning.place
 
 
 async def _ask_target(
@@ -333,7 +351,9 @@ async def fix_start(feed: Feed) -> Position | None:
         table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
         if await _has_checkpoint(feed, target):
             return None
-        position = await proven(feed, await kept(feed, source, start_of(feed, source)))
+        beginning = await kept(feed, source, start_of(feed, source))
+        await begin_anew(Books(feed, target), beginning.forms)
+        position = await proven(feed, beginning.place)
         words = msgspec.json.encode(position).decode()
         await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
     return position

@@ -12,10 +12,12 @@ import msgspec
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.model.records import Position
 
 FAILED: Final = 0x46
+FORMS: Final = 0x54
 UNANSWERED: Final = 0x55
 
 
@@ -28,7 +30,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
     (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
-    need keep nothing for us; None: that is not known.
+    need keep nothing for us; None: that is not known.  `forms`: all that are kept of the tables; those that hold at
+    `start` are in force.
     """
 
     source: Endpoint
@@ -45,6 +48,22 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     further: tuple[Position, ...] = ()
     cuts: tuple[Position, ...] = ()
     stored: Position | None = None
+    forms: tuple[TableForm, ...] = ()
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """Tells what a reader has learned of tables, in a frame of kind FORMS before the batches that it is about.
+
+    `forms`: to be kept before a checkpoint passes their places (`adapters.ports.table_form`).  `looked`: a place of the
+    log behind which all stands that it does not tell by itself, of the time when the reader began or later; None: that
+    is not known yet, or was told before.
+    """
+
+    forms: tuple[TableForm, ...] = ()
+    looked: Position | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.forms) or self.looked is not None
 
 
 class Stored(msgspec.Struct, frozen=True):

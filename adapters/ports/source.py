@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
 
@@ -27,6 +28,14 @@ class Overview(msgspec.Struct, frozen=True):
     now: Position
     earliest: Position
     unmatched: tuple[str, ...] = ()
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """Where a feed begins, or goes on behind a hole; stored as one.  `forms`: of its tables at that place; none of a
+    source whose log has the statements that change tables."""
+
+    place: Position
+    forms: tuple[TableForm, ...] = ()
 
 
 class TableView(Protocol):
@@ -45,6 +54,11 @@ class LogReader(Protocol):
     @property
     def unanswered(self) -> Unanswered:
         """The transaction that the source has prepared and not decided for long."""
+        ...
+
+    def take_learned(self) -> Learned:
+        """Returns what was learned of tables since the last call, and belongs to the batch that was read last or is
+        before it."""
         ...
 
     def batches(self) -> Iterator[LogBatch]:
@@ -79,7 +93,7 @@ class Source(Protocol):
         `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
         ...
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Position:
+    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
         """Has the source keep its log for a feed that begins, or goes on behind a hole; returns where the feed begins.
 
         `place`: where it would begin, if the source keeps its log anyway.  Only where the target holds no checkpoint,

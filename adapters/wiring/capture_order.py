@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ports.capture_messages import CaptureOrder
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import Position
 
 
@@ -18,8 +19,9 @@ def order_of(
     further: Sequence[Position] = (),
     cuts: Sequence[Position] = (),
     stored: Position | None = None,
+    forms: Sequence[TableForm] = (),
 ) -> CaptureOrder:
-    """Returns the order; `further`, `cuts` and `stored` as `CaptureOrder` has them."""
+    """Returns the order; `further`, `cuts`, `stored` and `forms` as `CaptureOrder` has them."""
     target = feed.target_url
     return CaptureOrder(
         source=feed.source_url,
@@ -32,4 +34,5 @@ def order_of(
         further=tuple(further),
         cuts=tuple(cuts),
         stored=stored,
+        forms=tuple(forms),
     )

@@ -9,7 +9,7 @@ import msgspec
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
@@ -71,6 +71,10 @@ class CapturedLog:
             ) from None
         finally:
             reader.close()
+
+    def take_learned(self) -> Learned:
+        """Nothing: the log has the statements that change tables."""
+        return Learned()
 
     def close(self) -> None:
         self._reader.close()

@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.binlog import history, visible
 from tidelock.adapters.mysql.binlog.overview import look
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.adapters.ports.source import Overview, TableView
+from tidelock.adapters.ports.source import Beginning, Overview, TableView
 from tidelock.engine.model.records import Position, Shape, TableName
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class MySqlSource:
 
         return file_at(self._address, moment, server_id)
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Position:
-        return place
+    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
+        return Beginning(place)
 
     def witnessed(self, place: Position) -> Position:
         return history.witnessed(self._address, place)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from tidelock.adapters.ports.capture_messages import FORMS, Learned
 from tidelock.adapters.process.frames import head
 from tidelock.engine.model.records import LogBatch, read_extension
 
@@ -17,6 +18,12 @@ def frame(batch: LogBatch) -> bytes:
     """The batch as one frame."""
     body = _ENCODER.encode(batch)
     return head(BATCH, len(body)) + body
+
+
+def learned_frame(learned: Learned) -> bytes:
+    """What was learned of tables, as one frame."""
+    body = _ENCODER.encode(learned)
+    return head(FORMS, len(body)) + body
 
 
 class FrameDecoder:

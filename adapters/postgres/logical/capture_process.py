@@ -22,7 +22,7 @@ import msgspec
 
 from tidelock.adapters.ports.capture_messages import FAILED, CaptureOrder, Failed, Stored
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.postgres.logical.batch_frames import frame
+from tidelock.adapters.postgres.logical.batch_frames import frame, learned_frame
 from tidelock.adapters.postgres.logical.captured_log import CapturedLog
 from tidelock.adapters.process.frames import receive, send
 from tidelock.adapters.process.gc_tuning import calm
@@ -51,6 +51,8 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
     parent = Parent(channel, log)
     try:
         for batch in log.batches(parent):
+            if learned := log.take_learned():
+                parent.send(learned_frame(learned))
             parent.send(frame(batch))
     except SourceError as error:
         channel.setblocking(True)

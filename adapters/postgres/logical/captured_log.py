@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.engine.capture import mapping
@@ -34,6 +34,7 @@ class CapturedLog:
             chunk_bytes=order.chunk_bytes,
             heartbeat_seconds=order.heartbeat_seconds,
             further=order.further,
+            forms=order.forms,
         )
 
     @property
@@ -63,6 +64,16 @@ class CapturedLog:
             ) from None
         finally:
             reader.close()
+
+    def take_learned(self) -> Learned:
+        """As `LogReader` has it."""
+        notices = self._reader.notices
+        if notices is None:
+            return Learned()
+        taken = Learned(tuple(notices.learned), notices.looked)
+        notices.learned.clear()
+        notices.looked = None
+        return taken
 
     def note_stored(self, position: Position) -> None:
         """Tells the server that the target has stored this checkpoint.  Raises SourceError."""

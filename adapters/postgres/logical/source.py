@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.adapters.ports.source import Overview, TableView
+from tidelock.adapters.ports.source import Beginning, Overview, TableView
 from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.adapters.postgres.logical import history, making, overview
 from tidelock.adapters.postgres.logical.session import session
@@ -53,7 +53,7 @@ class PostgresSource:
             "A PostgreSQL source cannot be read from an earlier place",
         )
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Position:
+    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
         return making.keep_log(self._place, tables)
 
     def witnessed(self, place: Position) -> Position:
