@@ -354,13 +354,14 @@ def test_a_plain_line_does_what_the_app_does(words: str, monkeypatch: pytest.Mon
     signature = inspect.signature(getattr(module, command.body))
     seen: list[dict[str, Any]] = []
 
-    def body(*given: Any, **named: Any) -> int:
-        seen.append(signature.bind(*given, **named).arguments)
+    def body(*given: Any, **by_name: Any) -> int:
+        seen.append(signature.bind(*given, **by_name).arguments)
         return 0
 
     monkeypatch.setattr(module, command.body, body)
-    for switches in ([], [*command.switches]):
-        line = [*words.split(), "shop.yaml", *switches]
+    named = [word for option in command.words for word in (option, "a word")]
+    for options in ([], [*command.switches, *named]):
+        line = [*words.split(), "shop.yaml", *options]
         found = plain(line)
         assert found is not None and (found(), cli._app(line)) == (0, 0)
         assert seen[-2] == seen[-1] and seen[-1]["path"] == "shop.yaml"
