@@ -1,7 +1,8 @@
 """Real servers for tests.
 
-`mariadb`, `mysql`, `other_mysql`, `postgres`, `postgres_source` and `kafka` are started once a worker, when first
-asked for, and shared: take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.
+`mariadb`, `mysql`, `other_mysql`, `postgres` and `postgres_source` are started once a worker, when first asked for, and
+shared: take a fresh database with `mariadb.database("shop")`.  `kafka` is one for all workers: for topics take a feed's
+name of your own, with a number that no other worker has (`bench.harness.numbers`; a rig's name has one).
 A test that restarts, kills or configures a server makes its own with `make_…`.
 """
 
@@ -21,6 +22,8 @@ from xdist.scheduler import LoadScopeScheduling
 from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.kafka_broker import Broker
+from bench.harness.servers.shared_kafka import shared_kafka
 from bench.harness.servers.spark_classes import java_options
 from bench.harness.workers import Workers
 from tidelock.adapters.config.feed import Spark
@@ -42,15 +45,20 @@ SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables a
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-# Of each line one worker has all: modules that share something costly, a session of Spark or tables that were filled,
-# and those whose tests mostly wait: if all workers did at once, nobody would use the processor.
+# Of each line one worker has all: modules that share something costly, a session of Spark, tables that were filled or
+# servers of the module's own, which else each worker would start; those whose tests mostly wait: if all workers did at
+# once, nobody would use the processor; and those that only compute, for the others' waits.
 TOGETHER = (
     ("test_silence.py", "test_silent_spark.py"),
+    ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
-     "test_copy_reading.py", "test_spark_changes.py"),
+     "test_copy_reading.py", "test_spark_changes.py", "test_postgres_reading.py", "test_postgres_verify.py"),
     ("test_hive_copy.py",),
-    ("test_hive.py",),
+    ("test_hive.py", "test_hive_metastore.py"),
     ("test_copier.py",),
+    ("test_spark_cluster.py",),
+    ("test_kafka_connection.py", "test_check_log.py"),
+    ("test_log_identity.py",),
 )
 LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
 
@@ -143,9 +151,11 @@ def postgres_source() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Kafka]:
-    with Kafka() as server:
-        yield server
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One for all workers: a Kafka at rest costs what ten databases do.  Name topics and feeds by `numbers()`."""
+    ours = tmp_path_factory.getbasetemp()
+    with shared_kafka((ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "kafka") as broker:
+        yield broker
 
 
 class WorkerSpark:
@@ -224,7 +234,7 @@ def make_kafka(own_servers: ExitStack) -> Callable[..., Kafka]:
 
 
 @pytest.fixture
-def make_workers(make_rig: Callable[..., Rig], kafka: Kafka) -> Iterator[Callable[..., Workers]]:
+def make_workers(make_rig: Callable[..., Rig], kafka: Broker) -> Iterator[Callable[..., Workers]]:
     """`make_workers(mariadb, postgres, "name", 3, batch_rows=200)`: a rig, and places for three workers."""
     with ExitStack() as stack:
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
 from tidelock.adapters.cli.failure import explained, tell
-
-_RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")
+from tidelock.adapters.cli.plain_lines import plain
 
 
 def main() -> None:
@@ -32,7 +31,8 @@ def command(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
     json = "--json" in arguments
     try:
-        code = _plain_run(arguments) if _is_plain_run(arguments) else _app(arguments)
+        body = plain(arguments)
+        code = _app(arguments) if body is None else body()
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -49,25 +49,6 @@ def command(arguments: Sequence[str]) -> int:
         if message:
             tell(message, json)
         return code
-
-
-def _is_plain_run(arguments: Sequence[str]) -> bool:
-    """Returns whether this is `run FEED` with nothing but its flags; its help and its mistakes go to the app."""
-    words = [word for word in arguments if word not in _RUN_FLAGS]
-    return len(words) == 2 and words[0] == "run" and not words[1].startswith("-") and arguments[0] == "run"
-
-
-def _plain_run(arguments: Sequence[str]) -> int:
-    """Runs a feed without typer, whose import would take a third of the time that a start may take."""
-    from tidelock.adapters.cli.running import run
-
-    feed = next(word for word in arguments[1:] if word not in _RUN_FLAGS)
-    return run(
-        feed,
-        until_caught_up="--until-caught-up" in arguments,
-        json="--json" in arguments,
-        take_over="--take-over" in arguments,
-    )
 
 
 def _app(arguments: Sequence[str]) -> int:

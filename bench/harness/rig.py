@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import random
@@ -25,6 +24,7 @@ import asyncpg
 import pymysql
 
 from bench.harness.compare import Differences, NotComparable, Pair, compare
+from bench.harness.numbers import numbers
 from bench.harness.servers import Postgres, Server
 from bench.harness.session import Flavor, Session, connect
 from bench.harness.tidelock import COMMAND, Feed, Process
@@ -35,7 +35,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
 # What takes long to ask is asked less often: asking takes the processor from what is waited for.
 PAUSES_A_QUESTION, LONGEST_REST_SECONDS = 4.0, 1.0
 COMMAND_SECONDS = 30.0
-_numbers = itertools.count(1)
+_numbers = numbers()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 
+from bench.harness.numbers import numbers
 from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.checks.log import check_log
 from tidelock.adapters.checks.unread import RECORDS
@@ -23,7 +23,7 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import GroupReport
 from tidelock.engine.protocol.skipped_record import SkippedRecord
 
-NAMES = itertools.count()
+NAMES = numbers()
 GROUPS = 2
 FOREIGN = b"\x63hello"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import inspect
 import json
 import os
 import platform
@@ -19,8 +21,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from bench.harness.servers import MariaDb, Postgres
+from tidelock.adapters import cli
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.plain_lines import COMMANDS, plain
 from tidelock.adapters.cli.plugins import run_plugin
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.reference import commands as reference
@@ -341,6 +345,30 @@ def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> No
     slow = {"typer", "rich", "aiohttp", "structlog", "pydantic", "prometheus_client", "asyncpg", "sqlglot"}
     assert not slow & imported("run", str(path))
     assert "typer" in imported("run", "--help")
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_plain_line_does_what_the_app_does(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = COMMANDS[words]
+    module = importlib.import_module(f"tidelock.adapters.cli.{command.module}")
+    signature = inspect.signature(getattr(module, command.body))
+    seen: list[dict[str, Any]] = []
+
+    def body(*given: Any, **by_name: Any) -> int:
+        seen.append(signature.bind(*given, **by_name).arguments)
+        return 0
+
+    monkeypatch.setattr(module, command.body, body)
+    named = [word for option in command.words for word in (option, "a word")]
+    for options in ([], [*command.switches, *named]):
+        line = [*words.split(), "shop.yaml", *options]
+        found = plain(line)
+        assert found is not None and (found(), cli._app(line)) == (0, 0)
+        assert seen[-2] == seen[-1] and seen[-1]["path"] == "shop.yaml"
+    assert seen[0] != seen[2]
+    for more in (["--help"], ["--no-such"], ["another.yaml"]):
+        assert plain([*words.split(), "shop.yaml", *more]) is None
+    assert plain(words.split()) is None
 
 
 def test_a_log_is_read_without_the_modules_that_make_a_start_slow() -> None:

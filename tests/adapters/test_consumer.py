@@ -1,7 +1,6 @@
 """Faust's consumer as `adapters.workers.consumer` sets it: committed records only; every place can be gone back to."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +10,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faust.types import TP
 
+from bench.harness.numbers import numbers
 from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.workers.consumer import CommittedTransport, PartitionFetcher
 
 Seen = list[tuple[int, bytes]]
-_numbers = itertools.count(1)
+_numbers = numbers()
 
 
 @asynccontextmanager

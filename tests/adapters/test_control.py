@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 from aiokafka.errors import KafkaError
 
+from bench.harness.numbers import numbers
 from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
@@ -23,7 +23,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
-_names = itertools.count(1)
+_names = numbers()
 STATEMENT = Statement("0-1", 7, Position("bin.000001", 20))
 PLAN_1 = TablePartitioning(
     1, Position("bin.000001", 4), (Position("bin.000001", 4),), ((TableName("shop", "account"), 0),)

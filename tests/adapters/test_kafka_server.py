@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from bench.harness.rig import until
 from bench.harness.servers import ServerFailed, ServerMissing, install, kafka_jars
 from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.shared_kafka import shared_kafka
 
 LEAVES = """
 import os, signal
@@ -64,15 +67,17 @@ async def test_committed_records_and_topics_survive_restart_and_kill_on_the_same
     await write(kafka, "log", b"one")
     kafka.restart()
     pids.append(kafka.pid)
-    for value in (b"two", b"three"):  # the first kill leaves a transaction to be ended, so does the second
-        await write(kafka, "log", value)
-        kafka.kill()
-        kafka.start()
+    await write(kafka, "log", b"two")
+    kafka.kill()  # which leaves a transaction to be ended
+    kafka.start()
     assert all(map(gone, pids)) and kafka.pid not in pids
     assert kafka.bootstrap == bootstrap
     assert kafka.topics() == {"log": 1}
     assert kafka.topic_settings("log")["retention.ms"] == "-1"
-    assert await read(kafka, "log", 3) == [b"one", b"two", b"three"]
+    assert await read(kafka, "log", 2) == [b"one", b"two"]
+    last = kafka.pid
+    kafka.close()
+    assert gone(last) and not kafka.folder.exists()
 
 
 def test_topics_are_made_only_on_purpose(kafka: Kafka) -> None:
@@ -82,12 +87,19 @@ def test_topics_are_made_only_on_purpose(kafka: Kafka) -> None:
     assert "on-purpose" not in kafka.topics()
 
 
-def test_close_ends_the_process_and_removes_the_folder() -> None:
-    with Kafka() as kafka:
-        pid = kafka.pid
-    assert gone(pid)
-    assert not kafka.folder.exists()
-    kafka.close()
+def test_one_for_all_who_name_its_folder_ends_with_the_last_of_them(tmp_path: Path) -> None:
+    with shared_kafka(tmp_path) as one:
+        with shared_kafka(tmp_path) as other:
+            assert other.bootstrap == one.bootstrap
+        one.create_topic("kept")
+        assert one.topics() == {"kept": 1}
+
+    def over() -> bool:
+        with socket.socket() as asking:
+            return asking.connect_ex((one.host, one.port)) != 0
+
+    until(over, "the end of the broker")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["keeper.log", "starting", "users"]
 
 
 def test_nothing_outlives_a_killed_owner() -> None:

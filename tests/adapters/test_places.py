@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,13 +10,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
 
+from bench.harness.numbers import numbers
 from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.kafka import offset_finder as module
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, encode
 from tidelock.engine.model.records import LogBatch, Position
 
-_topics = itertools.count(1)
+_topics = numbers()
 
 
 def at(offset: int) -> Position:
@@ -158,7 +158,7 @@ async def test_a_broker_that_is_away_is_an_error_and_then_no_longer(make_kafka, 
     async with Places(topic.kafka, "away") as places:
         assert await places.last(0) == at(10)
         monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
-        kafka.kill()
+        kafka.stop()
         with pytest.raises(KafkaTimeoutError, match=r"no answer about away/0 in 1 s"):
             await places.last(0)
         kafka.start()

@@ -39,48 +39,56 @@ def server() -> Any:
         yield made
 
 
-def statement_of(server: Postgres, database: str, added: str) -> Ddl:
-    """What the log of a PostgreSQL source tells of `added`."""
-    server.execute_script("CREATE TABLE t (id int PRIMARY KEY)", database=database)
+@pytest.fixture(scope="module")
+def statements(server: Postgres) -> dict[str, Ddl]:
+    """What the log of a PostgreSQL source tells of each column: a table for each, so that one log tells them all."""
+    database = server.database("shop")
+    tables = [f"t{number}" for number in range(len(ADDED))]
+    server.execute_script("; ".join(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in tables), database=database)
     with log(server, database) as made:
-        made.run(["INSERT INTO t VALUES (1)", f"ALTER TABLE t ADD {added}", "INSERT INTO t VALUES (2)"])
+        for table, (added, *_) in zip(tables, ADDED.values(), strict=True):
+            made.run([f"INSERT INTO {table} VALUES (1)", f"ALTER TABLE {table} ADD {added}"])
+            made.run([f"INSERT INTO {table} VALUES (2)"])
         chunks, _ = decoded(made.messages(), made.start, made.catalogue)
-    (ddl,) = [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
-    assert ddl.kind is DdlKind.ADD_COLUMN
-    return ddl
+    found = [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
+    assert [ddl.tables[0].table for ddl in found] == tables
+    assert {ddl.kind for ddl in found} == {DdlKind.ADD_COLUMN}
+    return dict(zip(ADDED, found, strict=True))
 
 
-@pytest.mark.parametrize("name", ADDED)
-def test_old_rows_of_a_postgres_target_have_the_value(server: Postgres, name: str) -> None:
-    added, value, _ = ADDED[name]
-    ddl = statement_of(server, server.database("shop"), added)
+def test_old_rows_of_a_postgres_target_have_the_value(server: Postgres, statements: dict[str, Ddl]) -> None:
     target = server.database("target")
-    server.execute_script("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)", database=target)
-    for _ in range(2):  # a restart may run it once more
-        server.execute_script("SET standard_conforming_strings = off", database=target)
-        for statement in translate(ddl, "postgres", lambda table: table):
-            server.execute_script(statement, database=target)
-    server.execute_script("SET timezone = 'UTC'", database=target)
-    ((text,),) = server.execute(f"SELECT {quoted_name(ddl)}::text FROM t", database=target)
-    assert text == value
+    found = {}
+    for name, ddl in statements.items():
+        table = ddl.tables[0].table
+        made = f"CREATE TABLE {table} (id int PRIMARY KEY); INSERT INTO {table} VALUES (1)"
+        server.execute_script(made, database=target)
+        for _ in range(2):  # a restart may run it once more
+            server.execute_script("SET standard_conforming_strings = off", database=target)
+            for statement in translate(ddl, "postgres", lambda table: table):
+                server.execute_script(statement, database=target)
+        server.execute_script("SET timezone = 'UTC'", database=target)
+        ((found[name],),) = server.execute(f"SELECT {quoted_name(ddl)}::text FROM {table}", database=target)
+    assert found == {name: value for name, (_, value, _) in ADDED.items()}
 
 
 def quoted_name(ddl: Ddl) -> str:
     return '"' + ddl.added[0].column.name.replace('"', '""') + '"'
 
 
-@pytest.mark.parametrize("name", ADDED)
 @pytest.mark.parametrize("target", ["mariadb", "mysql"])
 def test_old_rows_of_another_target_have_the_value(
-    server: Postgres, target: str, name: str, request: pytest.FixtureRequest
+    target: str, statements: dict[str, Ddl], request: pytest.FixtureRequest
 ) -> None:
-    added, _, value = ADDED[name]
-    ddl = statement_of(server, server.database("shop"), added)
     there: MariaDb | MySql = request.getfixturevalue(target)
     database = there.database("added")
-    there.execute("CREATE TABLE t (id int PRIMARY KEY)", database=database)
-    there.execute("INSERT INTO t VALUES (1)", database=database)
-    for statement in translate(ddl, "mysql", lambda table: TableName(database, "t")):
-        there.execute_script(f"SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'; {statement}", database=database)
-    ((_, found),) = there.execute("SELECT * FROM t", database=database)
-    assert (str(found) if isinstance(value, str) else found) == value
+    found = {}
+    for name, ddl in statements.items():
+        there.execute("DROP TABLE IF EXISTS t", database=database)
+        there.execute("CREATE TABLE t (id int PRIMARY KEY)", database=database)
+        there.execute("INSERT INTO t VALUES (1)", database=database)
+        for statement in translate(ddl, "mysql", lambda table: TableName(database, "t")):
+            there.execute_script(f"SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'; {statement}", database=database)
+        ((_, value),) = there.execute("SELECT * FROM t", database=database)
+        found[name] = str(value) if isinstance(ADDED[name][2], str) else value
+    assert found == {name: value for name, (_, _, value) in ADDED.items()}

@@ -358,7 +358,18 @@ ONLY_POSTGRES: dict[str, list[str | None]] = {
 }
 
 
-@pytest.mark.parametrize("copies", [1, 20], ids=["alone", "beside-a-number"])
+@pytest.mark.parametrize(
+    ("target", "copies"),
+    [
+        pytest.param("postgres", 1, id="postgres-alone"),
+        pytest.param("mysql", 1, id="mysql-alone"),
+        pytest.param("mariadb", 20, id="mariadb-beside-a-number"),
+        pytest.param("postgres", 20, id="postgres-beside-a-number", marks=pytest.mark.proof),
+        pytest.param("mysql", 20, id="mysql-beside-a-number", marks=pytest.mark.proof),
+        pytest.param("mariadb", 1, id="mariadb-alone", marks=pytest.mark.proof),
+    ],
+    indirect=["target"],
+)
 async def test_rows_are_found_by_keys_of_every_type(source: Source, target: Target, copies: int) -> None:
     """Each row is written, written over, moved in log order, and deleted by its key: few rows, and many."""
     key = "c0" if copies == 1 else "c0, id"

@@ -24,6 +24,12 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mariadb: S
     return make_rig(mariadb, request.getfixturevalue(request.param), "feed", lanes=4)
 
 
+PROOF = pytest.mark.proof
+AT_POSTGRES = pytest.mark.parametrize("rig", ["postgres", pytest.param("mysql", marks=PROOF)], indirect=True)
+AT_MYSQL = pytest.mark.parametrize("rig", ["mysql", pytest.param("postgres", marks=PROOF)], indirect=True)
+
+
+@AT_MYSQL
 def test_columns_are_renamed_and_left_out(rig: Rig) -> None:
     rig.at_source("CREATE TABLE person (id int PRIMARY KEY, first varchar(20) UNIQUE, secret varchar(20), n int)")
     rig.at_source("CREATE TABLE item (a int PRIMARY KEY, b int, c int)")
@@ -48,6 +54,7 @@ def test_columns_are_renamed_and_left_out(rig: Rig) -> None:
     assert (differences.matched, differences.total) == (5, 0), differences
 
 
+@AT_POSTGRES
 def test_rows_enter_and_leave_a_filter(rig: Rig) -> None:
     """A unique value that leaves with its row is free for another."""
     rig.table("account", "id int PRIMARY KEY, region varchar(4), email varchar(20) UNIQUE, n int")
@@ -72,6 +79,7 @@ def test_rows_enter_and_leave_a_filter(rig: Rig) -> None:
     assert rig.unique_violations() + rig.parked() == 0
 
 
+@AT_POSTGRES
 def test_a_pattern_takes_all_tables_of_a_database(rig: Rig) -> None:
     """The first rule that matches wins; the target's `*` carries the table's name; heavier tables come later."""
     workload = Shop()
@@ -126,7 +134,11 @@ def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: S
     rig.assert_exact()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.proof)],  # SIGHUP: also below
+    ids=lambda number: number.name,
+)
 def test_a_signal_ends_a_run_cleanly(
     number: signal.Signals, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:

@@ -35,6 +35,7 @@ def test_an_import_of_children_before_their_parents(rig: Rig) -> None:
     rig.assert_exact()
 
 
+@pytest.mark.parametrize("rig", ["postgres", pytest.param("mysql", marks=pytest.mark.proof)], indirect=True)
 def test_a_child_whose_parent_never_comes_stays_parked(rig: Rig) -> None:
     rig.at_source("INSERT INTO child VALUES (1, 1, NULL), (2, 2, NULL)", "INSERT INTO parent VALUES (2, 'a')")
     assert rig.catch_up_code() == 4
@@ -44,6 +45,7 @@ def test_a_child_whose_parent_never_comes_stays_parked(rig: Rig) -> None:
     rig.assert_exact()
 
 
+@pytest.mark.parametrize("rig", ["mysql", pytest.param("postgres", marks=pytest.mark.proof)], indirect=True)
 def test_a_parent_that_came_while_nobody_watched(rig: Rig) -> None:
     rig.at_source("INSERT INTO child VALUES (1, 1, NULL)")
     assert rig.catch_up_code() == 4

@@ -35,6 +35,12 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mysql: MyS
     return made
 
 
+# Where what is tried is the feed's own doing, and no lock of the target's: one target, the other in the proof.
+PROOF = pytest.mark.proof
+AT_POSTGRES = pytest.mark.parametrize("rig", ["postgres", pytest.param("mariadb", marks=PROOF)], indirect=True)
+AT_MARIADB = pytest.mark.parametrize("rig", ["mariadb", pytest.param("postgres", marks=PROOF)], indirect=True)
+
+
 def entry(rig: Rig, column: str) -> str | None:
     """As the target has it; None: NULL."""
     found = rig.rows(f"SELECT CONCAT({column}, '') FROM tidelock.tidelock_runs WHERE feed = '{rig.name}'")
@@ -103,6 +109,7 @@ def test_take_over_ends_the_first_run_whose_restart_is_refused(rig: Rig) -> None
     assert entry(rig, "beat_at") is None
 
 
+@AT_MARIADB
 def test_a_run_of_another_machine_shows_a_sign_of_life(rig: Rig) -> None:
     """The same host name and a pid that is not here, as from two containers."""
     first = begun(rig)
@@ -128,6 +135,7 @@ def test_of_two_that_begin_together_one_has_the_feed(rig: Rig) -> None:
 # -------------------------------------------------------------------------------------------- a dead one is taken over
 
 
+@AT_POSTGRES
 def test_a_killed_run_is_followed_at_once(rig: Rig) -> None:
     begun(rig).kill()
     assert entry(rig, "beat_at") is not None
@@ -136,6 +144,7 @@ def test_a_killed_run_is_followed_at_once(rig: Rig) -> None:
     rig.assert_exact()
 
 
+@AT_MARIADB
 def test_a_stopped_run_leaves_no_name(rig: Rig) -> None:
     begun(rig).stop()
     assert entry(rig, "beat_at") is None
@@ -143,6 +152,7 @@ def test_a_stopped_run_leaves_no_name(rig: Rig) -> None:
     assert "waiting" not in said_by(rig, 0)
 
 
+@AT_POSTGRES
 def test_a_run_that_is_stopped_amid_a_sign_of_life_leaves_no_name(rig: Rig) -> None:
     run = begun(rig)
     waiting = (
@@ -188,6 +198,7 @@ def held(rig: Rig, lock: int) -> Iterator[None]:
     other.close()
 
 
+@AT_MARIADB
 def test_a_run_that_hangs_is_taken_over_when_its_lease_ends(rig: Rig) -> None:
     hung = begun(rig)
     beaten(rig)
@@ -201,6 +212,7 @@ def test_a_run_that_hangs_is_taken_over_when_its_lease_ends(rig: Rig) -> None:
     rig.assert_exact()
 
 
+@AT_POSTGRES
 def test_a_run_taken_over_between_look_and_takeover_is_left_alone(rig: Rig) -> None:
     """The look comes before the takeover; whoever came in between is found in the takeover's own transaction."""
     first = begun(rig)
@@ -278,6 +290,7 @@ def test_watching_a_run_elsewhere() -> None:
 # ---------------------------------------------------------------------------------------------- what operators are told
 
 
+@AT_MARIADB
 def test_status_tells_whether_anyone_runs_the_feed(rig: Rig) -> None:
     ended = rig.command("status")
     assert (ended.code, "NOT RUNNING: the last run was on" in ended.out, "in order" in ended.out) == (1, True, True)
@@ -295,6 +308,7 @@ def test_status_tells_whether_anyone_runs_the_feed(rig: Rig) -> None:
     assert "nobody runs this feed now" in rig.command("resume").out
 
 
+@AT_POSTGRES
 def test_a_copy_and_a_repair_say_at_once_that_nobody_is_there(rig: Rig) -> None:
     copying = Process(["copy", str(rig.feed), "--yes"], rig.output)
     try:

@@ -204,6 +204,7 @@ def test_drawn_differences_are_found_and_repaired_on_a_cluster(
             running.stop()
 
 
+@pytest.mark.proof
 def test_hive_on_a_cluster(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, cluster: SparkCluster, tmp_path: Path
 ) -> None:

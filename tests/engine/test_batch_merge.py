@@ -58,7 +58,7 @@ def check(world: World, dialect: Dialect, before: Database, batches: list[list])
 
 
 @pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12))
 def test_a_merged_batch_is_serial_replay(world: World, dialect: Dialect, first: list, then: list, cut: int) -> None:
     history = History(world)
@@ -518,7 +518,7 @@ def test_a_batch_that_grows(ground: str) -> None:
     run_state_machine_as_test(
         partial(GrowingBatch, GROUNDS[ground]),
         settings=settings(
-            max_examples=50, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
+            max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
         ),
     )
 

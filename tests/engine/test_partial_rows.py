@@ -124,7 +124,7 @@ def history_of(world: World, first: list, then: list) -> tuple[History, object, 
 
 
 @pytest.mark.parametrize(("world", "dialect"), KEYED, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12), salt=st.integers(0, 9))
 def test_a_merged_batch_of_partial_rows_is_serial_replay_of_whole_ones(
     world: World, dialect: Dialect, first: list, then: list, cut: int, salt: int
