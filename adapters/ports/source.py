@@ -49,7 +49,7 @@ class TableView(Protocol):
 
 
 class LogReader(Protocol):
-    """Reads the log in this process, in the place of a capture process."""
+    """Reads the log in this process, in the place of a capture process.  All in one thread."""
 
     @property
     def unanswered(self) -> Unanswered:
@@ -58,6 +58,20 @@ class LogReader(Protocol):
 
     def batches(self) -> Iterator[LogBatch]:
         """The log behind the order's `start`, for ever; ends the reading when it is closed."""
+        ...
+
+    def note_stored(self, position: Position) -> None:
+        """Takes a checkpoint that the target has stored for good: a source that keeps its log for us need keep nothing
+        before it.  Raises SourceError."""
+        ...
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until `tend` is to be called, if nobody takes the next batch before; None: never."""
+        ...
+
+    def tend(self) -> None:
+        """Lets the source hear of us while nobody takes the batches.  Raises SourceError."""
         ...
 
     def close(self) -> None: ...

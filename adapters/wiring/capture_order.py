@@ -18,8 +18,9 @@ def order_of(
     further: Sequence[Position] = (),
     cuts: Sequence[Position] = (),
     stored: Position | None = None,
+    reader_name: str = "",
 ) -> CaptureOrder:
-    """Returns the order; `further`, `cuts` and `stored` as `CaptureOrder` has them."""
+    """Returns the order; the others as `CaptureOrder` has them."""
     target = feed.target_url
     return CaptureOrder(
         source=feed.source_url,
@@ -32,4 +33,5 @@ def order_of(
         further=tuple(further),
         cuts=tuple(cuts),
         stored=stored,
+        reader_name=reader_name,
     )

@@ -135,7 +135,8 @@ class CoordinatorTerm:
             case StorePlan():
                 self._to_write.append(effect)
                 self._written.set()
-            case Announce():
+            case Announce(feed=feed):
+                self._publishing.stored(feed.checkpoint)
                 if self._to_write and isinstance(self._to_write[-1], Announce):
                     self._to_write.pop()
                 self._to_write.append(effect)

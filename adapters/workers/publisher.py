@@ -7,7 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.capture_messages import Stored
 from tidelock.adapters.wiring.log_child import LogChild
+from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.adapters.workers.publisher_messages import (
     AT_STATEMENT,
     PUBLISHED,
@@ -15,6 +17,7 @@ from tidelock.adapters.workers.publisher_messages import (
     Published,
     PublishOn,
 )
+from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 _SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
@@ -34,7 +37,14 @@ class PublisherProcess(LogChild[Published | AtStatement]):
     def __init__(self, source: Endpoint) -> None:
         super().__init__("tidelock.adapters.workers.publisher_process", "publisher", source.scheme)
         self.decode = lambda kind, body: _SAYS[kind].decode(body)
+        self._listens = keeps_for_us(source)
 
     async def go_on(self, plan: TablePartitioning) -> None:
         """Gives leave to publish behind the statement, under `plan`."""
         await self.send(PublishOn(plan))
+
+    def tell_stored(self, position: Position) -> None:
+        """Tells it that every group has stored this checkpoint or passed it, where that is of use, and it is still
+        there."""
+        if self._listens and self.connected:
+            self.post(Stored(position))

@@ -1,7 +1,8 @@
 """Messages between the publisher process and its parent: frames of `adapters.process.frames`, over one socket pair.
 
-To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`.  From it: `Published` and
-`AtStatement`, in between `Unanswered`, and last of all a `Failed` (`adapters.ports.capture_messages`).
+To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`, and `Stored`
+(`adapters.ports.capture_messages`) for a checkpoint that every group has stored or passed.  From it: `Published` and
+`AtStatement`, in between `Unanswered`, and last of all a `Failed`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     bases: tuple[int, ...] = ()
 
 
-class PublishOn(msgspec.Struct, frozen=True):
+class PublishOn(msgspec.Struct, frozen=True, tag=True):
     """Tells that the statement has passed everywhere: publish on, under this plan."""
 
     plan: TablePartitioning

@@ -24,10 +24,11 @@ from tidelock.adapters.ports.capture_messages import Failed, Unanswered
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
-from tidelock.adapters.workers.new_log import publisher_id, shut_out
+from tidelock.adapters.workers.new_log import publisher_id, reader_name, shut_out
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     CoordinatorEvent,
@@ -72,6 +73,7 @@ class Publishing:
         self._topic = changes_topic(feed.name)
         self._id = publisher_id(feed)
         self._process: PublisherProcess | None = None
+        self._stored: Position | None = None
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
         self._delay = 0.0
@@ -100,6 +102,13 @@ class Publishing:
     async def stop(self) -> None:
         """Ends it."""
         await self._end()
+
+    def stored(self, position: Position) -> None:
+        """Notes that every group has stored this checkpoint, or a later one."""
+        if position != self._stored:
+            self._stored = position
+            if self._process is not None:
+                self._process.tell_stored(position)
 
     @property
     def unanswered(self) -> Unanswered:
@@ -157,7 +166,13 @@ class Publishing:
 
     async def _publish(self, plan: TablePartitioning, effect: StartPublisher) -> None:
         order = PublishOrder(
-            capture=order_of(self._feed, effect.start, cuts=self.log.places),
+            capture=order_of(
+                self._feed,
+                effect.start,
+                cuts=self.log.places,
+                stored=self._stored or effect.start,
+                reader_name=reader_name(self._feed),
+            ),
             log=self._url,
             topic=self._topic,
             transactional_id=self._id,
