@@ -121,6 +121,11 @@ class Source(Protocol):
         OtherHistory."""
         ...
 
+    def require_log_behind(self, place: Position) -> None:
+        """Passes where the log is the one that the place belongs to, and the source has all that follows it there.
+        Raises OtherHistory, PurgedPosition."""
+        ...
+
     # ------------------------------------------------------------------ what readers of the tables see
 
     def require_visibility(self, tables: Sequence[TableName]) -> None:
