@@ -14,19 +14,19 @@ from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.records import LogBatch, Position, SourceChunk
 
 
-class CapturedLog:
+class CapturedLog(FeedLog):
     """A `LogReader` (`adapters.ports.source`).  The server keeps its log for no reader."""
 
     seconds_left: float | None = None
 
     def __init__(self, order: CaptureOrder) -> None:
+        super().__init__(order)
         self._scheme = order.source.scheme
-        self._log = log = FeedLog(order)
         self._reader = BinlogReader(
             reader_endpoint(order.source),
             server_id=order.server_id,
-            wanted=log.wanted,
-            is_marker=log.is_marker,
+            wanted=self.wanted,
+            is_marker=self.is_marker,
             start=order.start,
             chunk_rows=order.chunk_rows,
             chunk_bytes=order.chunk_bytes,
@@ -46,17 +46,10 @@ class CapturedLog:
         return self._reader.image_columns
 
     def batches(self) -> Iterator[LogBatch]:
-        try:
-            yield from self._log.batches(self._chunks())
-        finally:
-            self._reader.close()
+        return self.taken(self._reader, self._reader.steps())
 
-    def _chunks(self) -> Iterator[SourceChunk]:
-        reader, scheme = self._reader, self._scheme
-        for _ in reader.steps():
-            for chunk in reader.ready:
-                yield classified(chunk, scheme, folded=reader.folded)
-            reader.ready.clear()
+    def understood(self, statement: SourceChunk) -> SourceChunk:
+        return classified(statement, self._scheme, folded=self._reader.folded)
 
     def note_stored(self, position: Position) -> None:
         """Nothing is to be noted."""

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import LogBatch, Position, SourceChunk
+from tidelock.engine.model.records import LogBatch, Position
 
 
-class CapturedLog:
+class CapturedLog(FeedLog):
     """A `LogReader` (`adapters.ports.source`)."""
 
     def __init__(self, order: CaptureOrder) -> None:
-        self._log = log = FeedLog(order)
+        super().__init__(order)
         cuts = [place for place in order.cuts if place.order > order.start.order]
         self._reader = LogicalReader(
             order.source,
             patterns=[rule.source for rule in order.rules],
-            wanted=log.wanted,
-            is_marker=log.is_marker,
+            wanted=self.wanted,
+            is_marker=self.is_marker,
             start=order.start,
             stored=order.stored,
             chunk_rows=order.chunk_rows,
@@ -37,17 +37,7 @@ class CapturedLog:
 
     def batches(self, errand: Errand | None = None) -> Iterator[LogBatch]:
         """As `LogReader` has it.  `errand`: is run whenever it is ready while the log says nothing."""
-        try:
-            yield from self._log.batches(self._chunks(errand))
-        finally:
-            self._reader.close()
-
-    def _chunks(self, errand: Errand | None) -> Iterator[SourceChunk]:
-        reader = self._reader
-        for _ in reader.steps(errand):
-            ready = list(reader.ready)
-            reader.ready.clear()
-            yield from ready
+        return self.taken(self._reader, self._reader.steps(errand))
 
     def note_stored(self, position: Position) -> None:
         """Tells the server that the target has stored this checkpoint.  Raises SourceError."""
