@@ -29,6 +29,7 @@ from bench.harness.servers import Postgres, Server
 from bench.harness.session import Flavor, Session, connect
 from bench.harness.tidelock import COMMAND, Feed, Process
 from bench.harness.workload.workload import Counts, Workload
+from tidelock.engine.model.records import Position
 
 RUN_SECONDS = 120.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
@@ -148,9 +149,13 @@ class Rig:
         file, offset, *_ = self._session.rows(statement)[0]
         return f"{file}:{offset}"
 
-    def log_end(self) -> int:
-        """The end of a PostgreSQL source's log, as a number."""
-        return int(self._session.rows("SELECT (pg_current_wal_lsn() - '0/0')::bigint::text")[0][0])
+    def place(self) -> Position:
+        """The end of the source's log now."""
+        if isinstance(self.source, Postgres):
+            end = self._session.rows("SELECT (pg_current_wal_lsn() - '0/0')::bigint::text")[0][0]
+            return Position("server/timeline", int(end))
+        file, _, offset = self.here().rpartition(":")
+        return Position(file, int(offset))
 
     def purge(self) -> None:
         """Remove all log files at the source but a new one; MariaDB keeps a file until InnoDB has flushed it."""

@@ -257,12 +257,10 @@ class Workers:
 
     def until_caught_up(self, seconds: float = CATCH_UP_SECONDS) -> None:
         """Until the feed's checkpoint has passed what the source has now."""
+        goal = self.rig.place()
         if isinstance(self.rig.source, Postgres):
-            goal = Position("server/1", self.rig.log_end())
             self.until(lambda: self._resolved(goal), f"all up to {goal} committed", seconds)
             return
-        file, _, offset = self.rig.here().rpartition(":")
-        goal = Position(file, int(offset))
         self.until(lambda: self.checkpoint_reached(goal), f"the checkpoint past {goal}", seconds)
 
     def _resolved(self, goal: Position) -> bool:

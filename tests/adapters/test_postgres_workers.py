@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -160,3 +158,38 @@ def lost(rig: Rig, slots: Slots, workers: Workers) -> None:
     checked = rig.command("check", "@")
     assert checked.code == 1 and f"has no slot {slots.name}" in checked.out, checked
     workers.copy_anew()
+
+
+@pytest.mark.proof
+def test_coordinators_are_killed_and_frozen_in_turn(
+    make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres, kafka: Kafka
+) -> None:
+    rig = make_rig(postgres_source, postgres, "series", log=kafka.url(), lanes=2, batch_rows=200)
+    workload = made(rig, Several(Mix(), Churn(), Family()))
+    slots = Slots(rig)
+    took: list[str] = []
+    with Workers(rig, ["w1", "w2", "w3"]) as workers:
+        workers.start()
+        workers.until_owned(3)
+        work = rig.work(workload, 1_000_000, 5, RATE)
+        try:
+            workers.until_flowing()
+            for number in range(KILLS):
+                gone = workers.coordinator
+                if number % 2:
+                    workers.freeze(gone)
+                else:
+                    workers.kill(gone, back_after=None)
+                seconds = workers.until_flowing(TAKEOVER_SECONDS, slots.look)
+                took.append(f"{gone} {'frozen' if number % 2 else 'killed'}: {seconds:.1f} s")
+                if number % 2:
+                    workers.thaw(gone)
+                else:
+                    workers.start(gone)
+                workers.until_flowing(60, slots.look)
+            print(f"rows flowed again after {', '.join(took)}")
+        finally:
+            work.stop()
+        workers.until_caught_up()
+        workers.assert_exact()
+        slots.look()
