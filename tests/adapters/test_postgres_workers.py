@@ -24,9 +24,10 @@ from bench.harness.workload.workload import Workload
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
-from tidelock.adapters.operator import first_place
+from tidelock.adapters.operator.first_place import first_place
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.wiring.sources import overview_of
+from tidelock.engine.model.records import Position
 
 TAKEOVER_SECONDS = 12.0
 RATE = 300
@@ -73,7 +74,7 @@ def alarm(rig: Rig) -> list[str]:
     return [str(one) for one in said.json["halted"]["alarm"]] if said.json["halted"] else []
 
 
-async def test_of_those_that_begin_together_one_begins(
+def test_of_those_that_begin_together_one_begins(
     make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
 ) -> None:
     """A slot that an earlier beginner left without a checkpoint is made anew, by one of them alone."""
@@ -84,10 +85,14 @@ async def test_of_those_that_begin_together_one_begins(
     slots, feed = Slots(rig), load(rig.feed)
     left = lsn_of(slots.rows("confirmed_flush_lsn")[0])
     source = overview_of(feed, first_run=True)
-    assert await first_place.first_place(feed, source) is None, "a place is stored"
+
+    async def begin(count: int) -> list[Position]:
+        places = await asyncio.gather(*(first_place(feed, source) for _ in range(count)))
+        return [place for place in places if place is not None]
+
+    assert asyncio.run(begin(1)) == [], "a place is stored"
     rig.at_target(f"DELETE FROM tidelock.tidelock_checkpoint WHERE feed = '{rig.name}'")
-    places = await asyncio.gather(*(first_place.first_place(feed, source) for _ in range(4)))
-    (begun,) = [place for place in places if place is not None]
+    (begun,) = asyncio.run(begin(4))
     assert begun.offset == lsn_of(slots.rows("confirmed_flush_lsn")[0]) > left
     slots.look()
 
