@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -26,8 +27,13 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.operator.first_place import first_place
 from tidelock.adapters.postgres.logical.positions import lsn_of
-from tidelock.adapters.wiring.sources import overview_of
-from tidelock.engine.model.records import Position
+from tidelock.adapters.wiring.capture_order import order_of
+from tidelock.adapters.wiring.sources import overview_of, source_of
+from tidelock.adapters.workers.capturing import Capturing
+from tidelock.adapters.workers.group_commit import Flush, FlushBuffer
+from tidelock.engine.cluster.log_partitioner import LogPartitioner
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 TAKEOVER_SECONDS = 12.0
 RATE = 300
@@ -46,9 +52,13 @@ class Slots:
         sql = f"SELECT ({what})::text FROM {of} = '{self.name}'"
         return [str(row[0]) for row in self.rig.source.execute(sql, database=self.rig.schema)]
 
+    def place(self) -> int:
+        """The place from which it keeps the log."""
+        return lsn_of(self.rows("confirmed_flush_lsn")[0])
+
     def look(self) -> None:
         """Fails where the server has been told of a place that some group has not stored."""
-        confirmed = lsn_of(self.rows("confirmed_flush_lsn")[0])
+        confirmed = self.place()
         of = f"FROM tidelock.tidelock_checkpoint WHERE feed = '{self.rig.name}' AND grp >= 0"
         stored = self.rig.rows(f"SELECT position {of}")
         least = min(int(json.loads(place)[1]) for (place,) in stored)
@@ -83,7 +93,7 @@ def test_of_those_that_begin_together_one_begins(
     made = rig.command("init", "@", "--apply")
     assert made.code == 0, made
     slots, feed = Slots(rig), load(rig.feed)
-    left = lsn_of(slots.rows("confirmed_flush_lsn")[0])
+    left = slots.place()
     source = overview_of(feed, first_run=True)
 
     async def begin(count: int) -> list[Position]:
@@ -93,8 +103,43 @@ def test_of_those_that_begin_together_one_begins(
     assert asyncio.run(begin(1)) == [], "a place is stored"
     rig.at_target(f"DELETE FROM tidelock.tidelock_checkpoint WHERE feed = '{rig.name}'")
     (begun,) = asyncio.run(begin(4))
-    assert begun.offset == lsn_of(slots.rows("confirmed_flush_lsn")[0]) > left
+    assert begun.offset == slots.place() > left
     slots.look()
+
+
+def test_the_server_hears_of_a_publisher_that_may_take_no_more(
+    make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
+) -> None:
+    """As before a statement, or without Kafka.  It ends a session of which it hears nothing for a second."""
+    rig = make_rig(postgres_source, postgres, "patient")
+    rig.table("item", "id int PRIMARY KEY")
+    rig.at_source(f"ALTER DATABASE {rig.schema} SET wal_sender_timeout = '1s'")
+    feed, name = load(rig.feed), "tidelock publisher of a test"
+    tables = [TableName(rig.schema, "item")]
+    begun = source_of(feed.source_url).keep_log(tables, Position("", 0)).place
+    plan = TablePartitioning(1, begun, (begun,), tuple((table, 0) for table in tables))
+    stored = [begun]
+
+    def heard(seconds: float) -> bool:
+        sql = f"SELECT reply_time > '{since}'::timestamptz + interval '{seconds} s' FROM pg_stat_replication"
+        return rig.source.execute(f"{sql} WHERE application_name = '{name}'") == [(True,)]
+
+    async def reading() -> None:
+        """Nobody takes the flush that the first row fills, but once."""
+        buffer = FlushBuffer(LogPartitioner(plan, begun), plan, "", 1 << 20, 1, 0.0)
+        order = order_of(feed, begun, stored=begun, reader_name=name)
+        capturing = Capturing(order, buffer, lambda: stored[-1], lambda _: None)
+        threading.Thread(target=capturing.run, daemon=True).start()
+        await asyncio.to_thread(until, lambda: heard(3), "a sign of life for three seconds", 30)
+        flush = await buffer.take()
+        assert isinstance(flush, Flush) and flush.records, flush
+        stored.append(flush.position)
+        rig.source.execute("INSERT INTO item VALUES (2)", database=rig.schema)
+        await asyncio.to_thread(until, lambda: Slots(rig).place() > begun.offset, "the checkpoint told", 30)
+
+    rig.at_source("INSERT INTO item VALUES (1)")
+    since = rig.source.execute("SELECT now()::text")[0][0]
+    asyncio.run(reading())
 
 
 def test_a_feed_of_workers_from_its_first_start_to_its_end(
@@ -113,23 +158,18 @@ def test_a_feed_of_workers_from_its_first_start_to_its_end(
         try:
             workers.until_flowing()
             slots.until_passed(0)
-            killed = workers.coordinator
-            workers.kill(killed, back_after=None)
-            workers.until_flowing(TAKEOVER_SECONDS, slots.look)
-            workers.start(killed)
-            workers.until(lambda: set(workers.owners.values()) == {"w1", "w2"}, "both have groups")
             frozen = workers.coordinator
-            workers.freeze(frozen)  # its session with the slot stays, and its place in the log
+            workers.freeze(frozen)  # its session with the slot stays
             workers.until_flowing(TAKEOVER_SECONDS, slots.look)
-            workers.thaw(frozen)
-            column = workload.tables[0]
-            rig.at_source(f"ALTER TABLE {column} ADD COLUMN later int DEFAULT 7")
+            workers.kill(frozen)
+            table = workload.tables[0]
+            rig.at_source(f"ALTER TABLE {table} ADD COLUMN later int DEFAULT 7")
             workers.until_flowing(60, slots.look)
         finally:
             work.stop()
         workers.until_caught_up()
         workers.assert_exact()
-        assert rig.rows(f"SELECT DISTINCT later::text FROM {column}") == [("7",)]
+        assert rig.rows(f"SELECT DISTINCT later::text FROM {table}") == [("7",)]
         slots.until_passed(slots.confirmed)
         refused = rig.command("remove", "@", "--apply")
         assert refused.code == 1 and "2 workers" in refused.err, refused

@@ -99,6 +99,7 @@ def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
     three_tables(rig)
     with Workers(rig, ["w1", "w2"]) as workers:
         workers.start("w1")
+        workers.until_owned(len(TABLES))  # a slot's log begins where the feed does
         write(rig, 1, 5)
         workers.until_caught_up()
         assert workers.plan is not None and workers.plan.partitions == len(TABLES)
