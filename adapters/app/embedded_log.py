@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Unanswered
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.table_form import FormKeeper
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
@@ -14,13 +17,15 @@ from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
 
 FIRST_RESTART_SECONDS = 0.2
 LONGEST_RESTART_SECONDS = 5.0
+KEEP_AGAIN_SECONDS = 1.0
 
 
 class EmbeddedLog:
     """A log that is the source's own.
 
     `order(position, further, stored)`: makes the capture order that reads on from `position`.  `first`: a process that
-    has been started already, so that its imports overlap the takeover.
+    has been started already, so that its imports overlap the takeover.  `forms`: keeps forms of tables at the target,
+    before what is behind them in the log is told.
     """
 
     def __init__(
@@ -28,10 +33,12 @@ class EmbeddedLog:
         order: Callable[[Position, Sequence[Position], Position | None], CaptureOrder],
         first: CaptureProcess,
         stored: Position | None = None,
+        forms: FormKeeper | None = None,
     ) -> None:
         """`stored`: the checkpoint that the target holds."""
         self.restarts = 0
         self._order = order
+        self._forms = forms
         self._stored = stored
         self._told: CaptureProcess | None = None  # of checkpoints, since it has its order
         self._capture: CaptureProcess | None = first
@@ -64,6 +71,8 @@ class EmbeddedLog:
                 await asyncio.sleep(self._delay)  # back off, not synchronisation
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
             self._reading = asyncio.current_task()
+            if self._forms is not None and not await self._done(functools.partial(self._forms.read_on, position)):
+                return
             order = self._order(position, further, self._stored)
             capture = self._capture = self._capture or CaptureProcess(order.source)
             await capture.begin(order)
@@ -82,9 +91,28 @@ class EmbeddedLog:
             if isinstance(batch, Failed):
                 self._post(SourceFailed(Alarm(batch.kind, batch.message, batch.hint), batch.retryable))
                 return
+            if capture.learned and self._forms is not None:
+                if not await self._done(functools.partial(self._forms.keep, tuple(capture.learned))):
+                    return
+                capture.learned.clear()
             self._delay = 0.0
             self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
+
+    async def _done(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Does what the target is needed for, and waits for one that cannot now.  Returns whether it is done; else the
+        log is told to have failed."""
+        while True:
+            try:
+                await work()
+            except TargetError as error:
+                if not (error.passing or error.unreachable):
+                    alarm = Alarm("TargetError", f"forms of the source's tables cannot be kept: {error}", error.hint)
+                    self._post(SourceFailed(alarm, retryable=False))
+                    return False
+                await asyncio.sleep(KEEP_AGAIN_SECONDS)  # back off, not synchronisation
+            else:
+                return True
 
     def stored(self, position: Position) -> None:
         """Tells the capture process that the target holds this checkpoint for good."""

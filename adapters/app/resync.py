@@ -42,6 +42,7 @@ from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.first_place import kept
+from tidelock.adapters.operator.kept_forms import begin_anew
 from tidelock.adapters.operator.runs import RunsAlready, admitted
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
@@ -132,6 +133,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         words = msgspec.json.encode(beginning.place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
+        await begin_anew(book, beginning.forms)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
         now = time.time_ns() // 1000
         for ordinal, wanted in enumerate(resync.tables, now):

@@ -25,6 +25,7 @@ from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.adoption import adopted
 from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.first_place import first_place, has_place
+from tidelock.adapters.operator.kept_forms import KeptForms
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from tidelock.adapters.ports.finding import Finding
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+FORMS_UNKNOWN = (
+    "this feed ran with a version that did not keep the forms of the source's tables: where one was changed while the "
+    "feed stood still, until now, that is not noticed, and `tidelock verify FEED` shows what differs. From now on it is"
+)
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
@@ -224,10 +229,16 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
+    forms = KeptForms(feed, 0, taken.epoch)
+    if keeps_for_us(feed.source_url) and not await forms.read(taken.checkpoint) and begun:
+        progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
-        lambda at, further, stored: order_of(feed, at, images=True, further=further, stored=stored),
+        lambda at, further, stored: order_of(
+            feed, at, images=True, further=further, stored=stored, forms=forms.all
+        ),
         capture,
         taken.checkpoint,
+        forms,
     )
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):

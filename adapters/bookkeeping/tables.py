@@ -11,6 +11,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_chunks`    | chunk of a copied table    | whether it is merged, how many rows; chunk 0: how it is split    |
 | `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`operator.runs`)         |
 | `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
+| `tidelock_forms`     | form of a source's table   | the place of the log from which it holds, and the form           |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`.
@@ -23,6 +24,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A refused request
   has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`; `left` tells rows that a repair left
   as they are, in JSON of `[[key, why], …]`.
+- `tidelock_forms` has rows where the source's log has no statements (`adapters.ports.table_form`).  It names tables as
+  the source does; `form` is the source's own text, '' where the table is gone.
 - `prepared` of a run is JSON of
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.
@@ -50,6 +53,7 @@ TABLES = (
     "tidelock_chunks",
     "tidelock_wanted",
     "tidelock_runs",
+    "tidelock_forms",
 )
 
 _COLUMNS = {
@@ -121,6 +125,16 @@ _COLUMNS = {
   lease_seconds int NOT NULL,
   prepared {long_text},
   PRIMARY KEY (feed, grp)""",
+    "tidelock_forms": """
+  feed varchar(64) NOT NULL,
+  table_id bigint NOT NULL,
+  log_file varchar(255) NOT NULL,
+  log_offset bigint NOT NULL,
+  log_rows bigint NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  form {long_text} NOT NULL,
+  PRIMARY KEY (feed, table_id, log_offset, log_rows)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

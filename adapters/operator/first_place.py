@@ -21,6 +21,8 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator.adoption import proven
+from tidelock.adapters.operator.kept_forms import begin_anew
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Beginning, Overview
 from tidelock.adapters.wiring.session import TargetSession, session
@@ -35,7 +37,8 @@ _LOOK_SECONDS: Final = 0.2
 async def first_place(feed: Feed, source: Overview) -> Position | None:
     """Stores where the feed begins, and returns it; None where a place is stored already.
 
-    `source`: as a first run sees it.  Raises SourceError, TargetError.
+    Forms of the source's tables there are stored with it.  `source`: as a first run sees it.  Raises SourceError,
+    TargetError.
     """
     async with session(feed.target_url) as target:
         await _alone(feed, target)
@@ -43,6 +46,7 @@ async def first_place(feed: Feed, source: Overview) -> Position | None:
             return None
         beginning = await kept(feed, source, start_of(feed, source))
         place = await proven(feed, beginning.place)
+        await begin_anew(Books(feed, target), beginning.forms)
         words = msgspec.json.encode(place).decode()
         await target.execute(
             f"INSERT INTO {_checkpoints(feed, target)} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words

@@ -12,10 +12,12 @@ import msgspec
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.model.records import Position
 
 FAILED: Final = 0x46
+FORMS: Final = 0x54
 UNANSWERED: Final = 0x55
 
 
@@ -30,7 +32,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
     need keep nothing for us; None: that is not known.  `reader_name`: the name of all readers of this log of which one
     alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
-    ('': that is not known).
+    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
     """
 
     source: Endpoint
@@ -48,6 +50,14 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     cuts: tuple[Position, ...] = ()
     stored: Position | None = None
     reader_name: str = ""
+    forms: tuple[TableForm, ...] = ()
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """Tells forms that the reader has learned, in a frame of kind FORMS before the batches that they hold behind: to be
+    kept before a checkpoint passes their places."""
+
+    forms: tuple[TableForm, ...]
 
 
 class Stored(msgspec.Struct, frozen=True, tag=True):

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import msgspec
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
-from tidelock.engine.model.table_form import TableForm
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -54,6 +54,11 @@ class LogReader(Protocol):
     @property
     def unanswered(self) -> Unanswered:
         """The transaction that the source has prepared and not decided for long."""
+        ...
+
+    def take_forms(self) -> tuple[TableForm, ...]:
+        """Returns forms of tables that were learned since the last call, before the batch that was read last: to be
+        kept before a checkpoint passes their places (`adapters.ports.table_form`)."""
         ...
 
     def batches(self) -> Iterator[LogBatch]:

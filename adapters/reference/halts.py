@@ -127,6 +127,8 @@ SOURCE: Final = (
          f"`ALTER TABLE … REPLICA IDENTITY` at each of them, then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("has other columns now than",),
          "a primary key was changed before the log was read up to there", RESYNCED),
+    Halt(("UnsuitableLog",), ("as they are kept, cannot be read",),
+         "a later version has kept the forms of the source's tables", f"run that version again; else {RESYNCED}"),
     Halt(("AccessDenied",), (), "the source refuses the user, or a right is missing",
          f"`tidelock init FEED` prints the GRANTs; then {RUN}", "test_run_refused.py::test_missing_replication_grant"),
     Halt(("SourceError",), ("may not lock it for a moment",),
@@ -143,6 +145,15 @@ TARGET: Final = (
     Halt(("ddl",), (), "a statement that the feed does not apply by itself, or that the target refused",
          "`tidelock ddl show FEED`; make the change at the target, `tidelock ddl done FEED` (or `ddl skip`), then "
          f"{RUN}", "test_run_operator.py::test_another_alter_halts_until_the_operator_says", True),
+    Halt(("ddl",), (),
+         "a table of a PostgreSQL source was changed, now or while the feed stood still, and what its rows hold since "
+         "is not in the log",
+         f"change the target's table to match, `tidelock ddl done FEED`, {RUN}, and beside it `tidelock copy FEED "
+         "--table SCHEMA.TABLE`",
+         "test_postgres_changed.py::test_changes_while_the_feed_stands_still", True),
+    Halt(("TargetError",), ("forms of the source's tables cannot be kept",),
+         "the target refuses what is kept of a PostgreSQL source's tables",
+         f"correct it ([errors](errors.md)), then {RUN}"),
     Halt(("TargetError",), ("exists already", "which is not what this adds", "cannot be carried over", "cuts names at"),
          "why the target refused the statement of a `ddl` halt", "as for `ddl`",
          "test_ddl.py::test_what_cannot_be_carried_over_says_what_to_do"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ports.capture_messages import CaptureOrder
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import Position
 
 
@@ -19,6 +20,7 @@ def order_of(
     cuts: Sequence[Position] = (),
     stored: Position | None = None,
     reader_name: str = "",
+    forms: Sequence[TableForm] = (),
 ) -> CaptureOrder:
     """Returns the order; the others as `CaptureOrder` has them."""
     target = feed.target_url
@@ -34,4 +36,5 @@ def order_of(
         cuts=tuple(cuts),
         stored=stored,
         reader_name=reader_name,
+        forms=tuple(forms),
     )

@@ -6,7 +6,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.process.child import Ended, SpeakingChild
 
 Own = TypeVar("Own")
@@ -15,13 +16,19 @@ Own = TypeVar("Own")
 class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
     """Its messages are its own, and Failed: why there are no more.
 
-    `unanswered`: the prepared transaction that it reported last.
+    `unanswered`: the prepared transaction that it reported last.  `learned`: forms of tables that it has learned, to be
+    kept before its last message is acted upon; whoever keeps them takes them out.
     """
 
     def __init__(self, module: str, name: str, *arguments: str) -> None:
         super().__init__(module, name, *arguments)
         self.unanswered = Unanswered()
-        self.asides = {FAILED: msgspec.msgpack.Decoder(Failed).decode, UNANSWERED: self._note}
+        self.learned: list[TableForm] = []
+        self.asides = {
+            FAILED: msgspec.msgpack.Decoder(Failed).decode,
+            UNANSWERED: self._note,
+            FORMS: self._learn,
+        }
 
     async def begin(self, order: msgspec.Struct) -> None:
         """Sends the order that it waits for."""
@@ -30,6 +37,9 @@ class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
 
     def _note(self, body: memoryview) -> None:
         self.unanswered = msgspec.msgpack.decode(body, type=Unanswered)
+
+    def _learn(self, body: memoryview) -> None:
+        self.learned += msgspec.msgpack.decode(body, type=Learned).forms
 
     def ended(self, how: Ended) -> Failed:
         """Returns why there are no more: the process is gone."""

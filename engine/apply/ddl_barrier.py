@@ -61,6 +61,12 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
             "Everything before it is applied. Drop the tables of that database at the target, or empty them (rows that "
             f"stay clash with those of a database made anew), {_DONE}"
         )
+    elif ddl.untold and ddl.tables:
+        told = "a replicated table was changed, and what its rows hold since is not in the log"
+        hint = (
+            "Everything before it is applied. Change the target's table to match, `tidelock ddl done FEED`, `tidelock "
+            f"run FEED`, and beside it `tidelock copy FEED --table {ddl.tables[-1]}`, which copies its rows anew"
+        )
     elif ddl.tables:
         told = "a statement changes a replicated table in a way that is not applied by itself"
     else:

@@ -255,6 +255,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
     whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
     `added`: what an ADD_COLUMN adds, where the log tells columns and not a statement.
+    `untold`: rows that were there before may hold other values since, or be others, and the log does not tell them.
     """
 
     schema: str
@@ -265,6 +266,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     tables: tuple[TableName, ...] = ()
     databases: tuple[str, ...] = ()
     added: tuple[AddedColumn, ...] = ()
+    untold: bool = False
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -13,7 +13,10 @@ from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_s
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
+from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.web.serving import serve
 from tidelock.adapters.wiring.session import TargetSession, session
@@ -53,6 +56,26 @@ async def target(feed: Feed) -> AsyncIterator[TargetSession]:
 async def own(target: TargetSession, feed: Feed, halt: feed_control.Halted | None = None, group: int = 0) -> None:
     sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, %s, 3, %s)"
     await target.execute(sql, feed.name, group, msgspec.json.encode(halt).decode() if halt else None)
+
+
+async def test_forms_of_tables_are_kept_by_their_owner_up_to_the_checkpoint(feed: Feed, target: TargetSession) -> None:
+    def form(id_: int, offset: int, words: str, rows: int = 0) -> TableForm:
+        return TableForm(id_, TableName("shop", "it's"), Position("7/1", offset, rows), words)
+
+    old, new, gone = form(1, 10, "old"), form(1, 20, "new \\ ü", 3), form(2, 20, "")
+    await begin_anew(Books(feed, target), [form(9, 5, "of a feed before")])
+    await begin_anew(Books(feed, target), [old, form(2, 10, "other")])
+    await own(target, feed)
+    ours, others = KeptForms(feed, 0, 3), KeptForms(feed, 0, 2)
+    assert await ours.read(Position("7/1", 10))
+    await others.keep([form(3, 15, "of an owner before")])
+    await ours.keep([new, gone])
+    await ours.keep([new])
+    assert set(ours.all) == {old, new, form(2, 10, "other"), gone}
+    assert in_force(ours.all, Position("7/1", 20, 2)) == [old, gone], "behind a place inside a transaction"
+    assert await others.read(Position("7/1", 20, 3)) and set(others.all) == {new, gone}
+    assert await ours.read(Position("7/1", 15)) and ours.all == (), "what is told anew is not kept"
+    assert not await ours.read(Position("7/1", 30))
 
 
 async def park(

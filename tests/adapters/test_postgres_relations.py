@@ -237,7 +237,7 @@ def test_statements_at_one_place_of_the_log_have_identities_of_their_own(made: L
     )
     found = [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
     assert [ddl.kind for ddl in found] == [DdlKind.ADD_COLUMN, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE]
-    assert len({ddl.number for ddl in found}) == 1 and len({(ddl.source, ddl.number) for ddl in found}) == 3
+    assert len({(ddl.source, ddl.number) for ddl in found}) == 3
 
 
 def test_a_table_changed_between_its_rows_in_one_transaction(made: Log) -> None:
@@ -292,12 +292,12 @@ def test_forms_are_compared_over_a_connection_and_nothing_else_is_kept(made: Log
     start, messages = first[-1].last, made.messages()
     untold, _ = decoded(messages, start, made.catalogue)
     assert told(untold) == [], "nobody knows what it was"
-    then, _ = decoded(messages, start, made.catalogue, former=dict(relations.forms))
+    then, known = decoded(messages, start, made.catalogue, former=dict(relations.forms))
     ((kind, _),) = told(then)
     assert kind is DdlKind.ADD_COLUMN
     assert rows(then) == rows(untold), "ordinals and numbers are the same, whoever sees the change"
     (barrier,) = [chunk.last for chunk in then if any(one.ddl for one in chunk.transactions)]
-    again, _ = decoded(messages, barrier, made.catalogue, former=dict(relations.forms))
+    again, _ = decoded(messages, barrier, made.catalogue, former=dict(known.forms))
     assert told(again) == [] and rows(again) == rows(then), "behind the statement it has passed"
 
 

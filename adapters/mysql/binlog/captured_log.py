@@ -10,6 +10,7 @@ from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.records import LogBatch, Position, SourceChunk
 
@@ -56,6 +57,10 @@ class CapturedLog(FeedLog):
 
     def tend(self) -> None:
         """Nothing is to be done."""
+
+    def take_forms(self) -> tuple[TableForm, ...]:
+        """None: the log has the statements that change tables."""
+        return ()
 
     def close(self) -> None:
         self._reader.close()

@@ -5,12 +5,11 @@
 - *Ordinals* depend on the log alone, not on a connection, a setting or the tables that are wanted: each row message
   takes one, also one that changes nothing, and each TRUNCATE.  Relations, types, origins and logical messages take
   none, as a server sends them when it sees fit.  The first row has ordinal `NOTICES`: those before it are for changes
-  of tables' forms, which stand before the transaction that shows them first, though only some readers can see them.
+  of tables' forms (`form_notices`).
 - Whole transactions wait in `state.done`, rows of the open one in `state.rows`.  What waits is handed out when it
   reaches `chunk_rows` rows or `chunk_bytes` of messages, the open one only when it alone is so large: memory is bounded
   however large a transaction is, and a smaller one is never split.
-- A change of a form that comes when part of its transaction is handed out, or behind rows of the same table, stands
-  where it was met and takes no ordinal; it is never applied by itself.
+- What an earlier reader has taken of a transaction is not looked at: a table is known by its first row behind that.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical import messages
 from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
+from tidelock.adapters.postgres.logical.form_notices import NOTICES, FormNotices
 from tidelock.adapters.postgres.logical.last_read import transaction_read
-from tidelock.adapters.postgres.logical.relation_changes import FormChange, quote_identifier
+from tidelock.adapters.postgres.logical.relation_changes import quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
 from tidelock.engine.model import lineage
@@ -43,8 +41,7 @@ from tidelock.engine.model.records import (
 )
 
 CHUNK_BYTES: Final = 4 << 20
-# Ordinals before a transaction's first row, for changes of tables' forms.
-NOTICES: Final = 64
+_NOT_TOLD: Final = "a row comes of a table that was not told before"
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
 
@@ -80,6 +77,7 @@ class Assembly:
         made: type[PlainStreamState] = StreamState if use else PlainStreamState
         self.state = made(start.file, identity, start.offset, start.rows)
         self.relations = relations
+        self.notices = FormNotices(self)
         self._wanted = wanted
         self._is_marker = is_marker
         self.chunk_rows = chunk_rows
@@ -152,8 +150,10 @@ class Assembly:
         state.is_open = True
         state.number, state.commit_us, state.xid = begun.commit_lsn, begun.commit_us, begun.xid
         state.parted = False
-        state.ordinal, state.octets, state.notices = NOTICES, 0, 0
+        state.ordinal, state.octets = NOTICES, 0
+        state.notices = state.skip if state.skip < NOTICES else 0
         state.first = state.skip
+        self._opened = None
 
     def _commit(self, b: bytes, lsn: int) -> None:
         """It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader."""
@@ -184,10 +184,13 @@ class Assembly:
     def _row(self, b: bytes, lsn: int) -> None:
         state = self.state
         self._require_open("a row")
-        table = self._table(messages.row_oid(b), lsn)
-        ordinal = state.ordinal
+        oid, ordinal = messages.row_oid(b), state.ordinal
+        if ordinal < state.skip and not self._marks(oid):
+            state.ordinal += 1
+            return
+        table = self._table(oid)
         state.ordinal += 1
-        if table.reader is None or (ordinal < state.skip and table.role is Role.WANTED):
+        if table.reader is None:
             return
         message = messages.row(b)
         if table.role is Role.MARKER:
@@ -210,18 +213,24 @@ class Assembly:
     def _relation(self, b: bytes, lsn: int) -> None:
         self.relations.tell(messages.relation(b))
 
-    def _table(self, oid: int, lsn: int) -> KnownTable:
-        """The table of which something comes in the open transaction; a change of its form is told first."""
+    def _table(self, oid: int) -> KnownTable:
+        """The table of which something comes in the open transaction; its changes are told first."""
         known = self.relations.tables.get(oid)
         if known is not None:
             return known
         try:
-            change = self.relations.resolve(oid, self._role)
+            change = self.relations.resolve(oid, self.role)
         except KeyError:
-            raise DamagedMessage("a row comes of a table that was not told before") from None
-        if change is not None:
-            self._change(change, lsn)
+            raise DamagedMessage(_NOT_TOLD) from None
+        self.notices.met(change)
         return self.relations.tables[oid]
+
+    def _marks(self, oid: int) -> bool:
+        """Is it a marker's table?  Its rows count however early they were."""
+        try:
+            return self._is_marker(self.relations.name_of(oid))
+        except KeyError:
+            raise DamagedMessage(_NOT_TOLD) from None
 
     def _type(self, b: bytes, lsn: int) -> None:
         self.relations.name_type(messages.type_(b))
@@ -229,20 +238,23 @@ class Assembly:
     def _truncate(self, b: bytes, lsn: int) -> None:
         self._require_open("a TRUNCATE")
         told = messages.truncate(b)
-        tables = [self._table(oid, lsn) for oid in told.oids]
         state = self.state
         taken = state.ordinal
+        if taken < state.skip:
+            state.ordinal += 1
+            return
+        tables = [self._table(oid) for oid in told.oids]
         state.ordinal += 1
         wanted = [table for table in tables if table.role is Role.WANTED]
-        if taken >= state.skip and wanted:
+        if wanted:
             if state.rows or state.marks:
                 state.ordinal = taken
-                self._hand_out_part()
+                self.hand_out_part()
                 state.ordinal = taken + 1
             names = tuple(table.name for table in wanted)
             words = ", ".join(f"{quote_identifier(name.schema)}.{quote_identifier(name.table)}" for name in names)
             ddl = Ddl("", f"TRUNCATE {words}", state.source, lsn, DdlKind.TRUNCATE, names)
-            self._statement(ddl, state.ordinal)
+            self.statement(ddl, state.ordinal)
             state.parted = True
 
     def _message(self, b: bytes, lsn: int) -> None:
@@ -265,75 +277,39 @@ class Assembly:
         if not self.state.is_open:
             raise DamagedMessage(f"{what} comes where no transaction is open")
 
-    def _role(self, name: TableName) -> Role:
+    def role(self, name: TableName) -> Role:
         if self._is_marker(name):
             return Role.MARKER
         return Role.WANTED if self._wanted(name) else Role.UNWANTED
 
-    # -- statements ----------------------------------------------------------------------------------------------
-
-    def _change(self, change: FormChange, lsn: int) -> None:
-        """Have a change of a form stand before the open transaction, or where that cannot be, at this place.
-
-        Its identity is the place and the table: no other statement of the log has that.
-        """
-        state = self.state
-        source = f"{state.source}:{change.oid}"
-        ddl = Ddl("", change.statement, source, lsn, change.kind, change.tables, added=change.added)
-        number = self.relations.number_before(change.oid)
-        behind_rows = any(row.table == number for row in state.rows)
-        if state.parted or state.skip >= NOTICES or behind_rows or state.notices == NOTICES:
-            self._change_in_place(ddl)
-            return
-        taken = state.notices
-        state.notices += 1
-        if taken < state.skip:
-            return
-        rows, state.rows = state.rows, []
-        marks, state.marks = state.marks, []
-        octets, state.octets = state.octets, 0
-        self.flush()
-        ordinal, state.ordinal = state.ordinal, state.notices
-        self._statement(ddl, state.notices)
-        state.rows, state.marks, state.octets, state.ordinal = rows, marks, octets, ordinal
-
-    def _change_in_place(self, ddl: Ddl) -> None:
-        state = self.state
-        if state.ordinal < state.skip:
-            return
-        if ddl.kind is not DdlKind.OTHER:
-            words = f"{ddl.statement}, inside a transaction of which rows were taken before"
-            ddl = msgspec.structs.replace(ddl, kind=DdlKind.OTHER, statement=words, added=())
-        if state.rows or state.marks:
-            self._hand_out_part()
-        self._statement(ddl, state.ordinal)
-        state.parted = True
-
-    def _statement(self, ddl: Ddl, rows: int) -> None:
+    def statement(self, ddl: Ddl, rows: int) -> None:
         """Hand out a statement of the open transaction, behind which `rows` ordinals of it are taken."""
         state = self.state
         self.flush()
         transaction = self._taken(state.boundary, complete=False)
         transaction.ddl = ddl
-        self._emit([transaction], rows)
+        self.emit([transaction], rows)
 
     # -- chunks --------------------------------------------------------------------------------------------------
 
     def keepalive(self, wal_end: int, clock_us: int) -> None:
         """Take a keepalive: the server has sent all before `wal_end`, and its clock says `clock_us` (µs since 1970).
 
-        The position moves where nothing is open; the time is told always.
+        The position moves where nothing is open, and nothing of the next transaction was taken; the time is told
+        always.
         """
         state = self.state
         state.server_us = max(state.server_us, clock_us)
         if state.is_open:
             return
-        if not state.skip:
-            state.boundary = max(state.boundary, wal_end)
+        begun = state.skip >= NOTICES or (state.skip and self._opened is not None)
+        if not begun and wal_end > state.boundary and not self.notices.holds(wal_end):
+            state.boundary, state.skip = wal_end, 0
+        self.notices.settle()
         if state.done:
             self.flush()
         else:
-            self._emit([], state.skip)
+            self.emit([], state.skip)
 
     def flush(self) -> None:
         """Hands out whole transactions, or at least the position if it moved."""
@@ -341,7 +317,7 @@ class Assembly:
         state.quiet = 0
         if state.done or self._told != state.boundary:
             done, state.done = state.done, []
-            self._emit(done, state.first if state.is_open else state.skip)
+            self.emit(done, state.first if state.is_open else state.skip)
 
     def go_on(self) -> None:
         """Tells how far the open transaction is read, if part of it was handed out.
@@ -350,7 +326,7 @@ class Assembly:
         """
         state = self.state
         if state.is_open and (state.parted or state.skip > 0) and state.ordinal > max(state.first, state.skip):
-            self._hand_out_part()
+            self.hand_out_part()
 
     def relieve(self) -> None:
         """Hands out what waits, and of the open transaction a part if it alone is large."""
@@ -358,7 +334,7 @@ class Assembly:
         if state.done:
             self.flush()
         if len(state.rows) >= self.chunk_rows or state.octets >= self.chunk_bytes:
-            self._hand_out_part()
+            self.hand_out_part()
 
     def _is_full(self) -> bool:
         state = self.state
@@ -367,12 +343,12 @@ class Assembly:
             or state.done_octets + state.octets >= self.chunk_bytes
         )
 
-    def _hand_out_part(self) -> None:
+    def hand_out_part(self) -> None:
         state = self.state
         self.flush()
         part = self._taken(state.boundary, complete=False)
         state.parted = True
-        self._emit([part], state.ordinal)
+        self.emit([part], state.ordinal)
 
     def _taken(self, end: int, complete: bool) -> SourceTransaction:
         """Take out what was gathered of the open transaction, which is then empty."""
@@ -397,7 +373,7 @@ class Assembly:
         state.octets = 0
         return transaction
 
-    def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
+    def emit(self, transactions: list[SourceTransaction], rows: int) -> None:
         state = self.state
         state.done_rows = state.done_octets = 0
         self._told = state.boundary

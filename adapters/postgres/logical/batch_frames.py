@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from tidelock.adapters.ports.capture_messages import FORMS, Learned
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.process.frames import head
 from tidelock.engine.model.records import LogBatch, read_extension
 
@@ -17,6 +19,12 @@ def frame(batch: LogBatch) -> bytes:
     """The batch as one frame."""
     body = _ENCODER.encode(batch)
     return head(BATCH, len(body)) + body
+
+
+def forms_frame(forms: tuple[TableForm, ...]) -> bytes:
+    """Forms that were learned, as one frame."""
+    body = _ENCODER.encode(Learned(forms))
+    return head(FORMS, len(body)) + body
 
 
 class FrameDecoder:

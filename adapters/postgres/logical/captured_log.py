@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.records import LogBatch, Position
@@ -28,6 +29,7 @@ class CapturedLog(FeedLog):
             heartbeat_seconds=order.heartbeat_seconds,
             further=(*order.further, *cuts),
             reader_name=order.reader_name,
+            forms=order.forms,
         )
 
     @property
@@ -38,6 +40,12 @@ class CapturedLog(FeedLog):
     def batches(self, errand: Errand | None = None) -> Iterator[LogBatch]:
         """As `LogReader` has it.  `errand`: is run whenever it is ready while the log says nothing."""
         return self.taken(self._reader, self._reader.steps(errand))
+
+    def take_forms(self) -> tuple[TableForm, ...]:
+        """As `LogReader` has it."""
+        taken = tuple(self._reader.learned)
+        self._reader.learned.clear()
+        return taken
 
     def note_stored(self, position: Position) -> None:
         """Tells the server that the target has stored this checkpoint.  Raises SourceError."""

@@ -1,11 +1,13 @@
 """Slot and publication of a feed that has no checkpoint yet, or is about to give its checkpoint up: made.
 
-First the publication, then the slot, whose place then becomes the checkpoint.  A slot that is there already was made by
+First the publication, then the slot, whose place then becomes the checkpoint; the forms that the tables have at that
+place are read with it.  A slot that is there already was made by
 a first run that ended before it stored a checkpoint: nothing was promised, so it is dropped and made anew.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,7 +17,7 @@ from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Uns
 from tidelock.adapters.postgres.logical.earlier_reader import in_use, unused
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
-from tidelock.adapters.postgres.logical.session import Session, session
+from tidelock.adapters.postgres.logical.session import Cell, Session, session
 from tidelock.adapters.postgres.logical.slots import (
     PLUGIN,
     add_tables_sql,
@@ -28,6 +30,7 @@ from tidelock.adapters.postgres.logical.slots import (
     require_publication,
     slot_of,
 )
+from tidelock.adapters.postgres.logical.table_forms import kept, read_forms
 from tidelock.engine.model.records import TableName
 
 _WITHOUT_IDENTITY: Final = (
@@ -44,7 +47,17 @@ def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
         suitable(opened)
         _publish(opened, slot_of(place), tables)
         _drop_unused(opened, slot_of(place))
-        return Beginning(identify(opened).place(make_slot(opened, slot_of(place))))
+        begins = identify(opened).place(make_slot(opened, slot_of(place)))
+        forms = read_forms(functools.partial(_asked, opened), tables)
+        opened.run("COMMIT")
+        return Beginning(begins, tuple(kept(form, begins) for form in forms))
+
+
+def _asked(opened: Session, sql: str, values: Sequence[str]) -> list[tuple[Cell, ...]]:
+    """Answers a query with `$1`, … in this order."""
+    for number in range(len(values)):
+        sql = sql.replace(f"${number + 1}", "%s")
+    return opened.rows(sql, *values)
 
 
 def _publish(opened: Session, name: str, tables: Sequence[TableName]) -> None:

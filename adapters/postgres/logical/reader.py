@@ -27,19 +27,24 @@ from typing import Final, Protocol
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
+from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable, UnsuitableLog
+from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
 from tidelock.adapters.postgres.logical.earlier_reader import free
+from tidelock.adapters.postgres.logical.form_notices import Look
 from tidelock.adapters.postgres.logical.history import confirm, require_slot
 from tidelock.adapters.postgres.logical.last_read import SPEAK_BYTES, LastRead, kept_from
 from tidelock.adapters.postgres.logical.overview import suitable, tables
-from tidelock.adapters.postgres.logical.positions import Identity
+from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, record_end
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
+from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.session import Session, connect, session
 from tidelock.adapters.postgres.logical.slots import find_slot, require_publication, slot_of
 from tidelock.adapters.postgres.logical.stream import DATA, KEEPALIVE, Keepalive, Stream
+from tidelock.adapters.postgres.logical.table_forms import former, read_forms
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, SourceChunk, TableName
 
 NAME: Final = "tidelock capture"
@@ -48,6 +53,9 @@ _TOLD_PER_TIMEOUT: Final = 4
 _FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
 _FAREWELL_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 5.0
+FORMS_SECONDS: Final = 30.0
+"""So often the catalogue is asked whether a table was changed of which no row tells."""
+_PUBLISHED: Final = "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = $1"
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -62,7 +70,9 @@ class Errand(Protocol):
 class LogicalReader:
     """`patterns`: of the feed's tables, all of which the publication must have.  `stored`: the checkpoint that the
     target is known to have; None: nothing is confirmed until `note_stored`.  `further`: places that the log must hold
-    besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.
+    besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.  `forms`: all
+    that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `learned` with the
+    first step that needs them.
     """
 
     def __init__(
@@ -79,8 +89,10 @@ class LogicalReader:
         heartbeat_seconds: float = 1.0,
         further: Sequence[Position] = (),
         reader_name: str = "",
+        forms: Sequence[TableForm] = (),
     ) -> None:
         self.ready: list[SourceChunk] = []
+        self.learned: list[TableForm] = []
         self._place = place
         self._patterns = patterns
         self._wanted = wanted
@@ -92,6 +104,7 @@ class LogicalReader:
         self._heartbeat = heartbeat_seconds
         self._further = further
         self._name = reader_name
+        self._forms = forms
         self._session: Session | None = None
         self._stream: Stream | None = None
         self._period = _LONGEST_SILENCE_OF_OURS
@@ -126,8 +139,9 @@ class LogicalReader:
 
     def _steps(self, errand: Errand | None) -> Iterator[None]:
         stream, assembly, again = self._begin()
-        made = self.ready = assembly.ready
-        went_on = time.monotonic()
+        made, notices = assembly.ready, assembly.notices
+        self.ready, self.learned = made, notices.learned
+        went_on = looked_at = time.monotonic()
         while True:
             message = stream.next()
             if message is None:
@@ -152,11 +166,17 @@ class LogicalReader:
                 self._keepalive(told, assembly)
             else:
                 raise stream.unknown(message)
+            if notices.look is not None:
+                notices.settle()
             if now - self._told_at >= self._period:
                 self._tell()
             if now - went_on >= self._heartbeat:
                 assembly.go_on()
                 went_on = now
+                if notices.look is None and (notices.outrun or now - looked_at >= FORMS_SECONDS):
+                    looked_at = now
+                    with contextlib.suppress(Unreachable):  # what is wrong shows in the stream
+                        self._look_at_forms(assembly)
             if made:
                 yield
 
@@ -171,14 +191,36 @@ class LogicalReader:
         require_publication(opened, slot_of(self._place), tables(opened, self._patterns))
         self._period = _period(str(opened.rows("SHOW wal_sender_timeout")[0][0]))
         here = self._here(identity)
-        relations = Relations(functools.partial(read_relation, self._catalogue.ask))
+        relations = Relations(functools.partial(read_relation, self._catalogue.ask), self._former())
         assembly = Assembly(
             identity.source, here, relations, self._wanted, self._is_marker, self._chunk_rows, self._chunk_bytes
         )
+        self._look_at_forms(assembly, holds=True)
         again = LastRead(self._place, self._start, slot.confirmed, relations)
         stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
         self._told_at = self._asked_at = self._heard_at = time.monotonic()
         return stream, assembly, None if again.over else again
+
+    def _former(self) -> dict[int, Form]:
+        try:
+            return former(in_force(self._forms, self._start))
+        except msgspec.MsgspecError as error:
+            raise UnsuitableLog(
+                f"the forms of the feed's tables, as they are kept, cannot be read: {error}",
+                f"A later version of Tidelock kept them: run that version, or {RESYNC}",
+            ) from None
+
+    def _look_at_forms(self, assembly: Assembly, *, holds: bool = False) -> None:
+        """Asks the catalogue for the forms of the feed's tables, to be compared once the log is read up to now.  Raises
+        SourceError."""
+        ask, relations = self._catalogue.ask, assembly.relations
+        published = ask(_PUBLISHED, (slot_of(self._place),))
+        names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
+        known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
+        forms = read_forms(ask, names, known)
+        ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
+        assembly.notices.look = Look(record_end(lsn_of(end)), forms, known, holds)
+        assembly.notices.outrun = False
 
     def _here(self, identity: Identity) -> Position:
         """The start as a place of the timeline that the server is on now."""

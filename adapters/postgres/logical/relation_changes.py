@@ -3,26 +3,42 @@
 A column added at the end is carried over where its value in old rows is certain: it may be NULL and has no default, or
 the catalogue holds the constant that they were given.  All else is told in words, for the operator: a column that is
 gone, renamed, moved or of another type, a default that the table was written anew for (its old rows hold values that no
-message told), another primary key, another name, or another table under the name.
+message told), another primary key, another name, another table under the name, or a computed column that is computed
+otherwise.
+
+A form that was kept is compared by the same rules, however long ago that was.  So the identity of a change is what was
+and what is, not the place where it is met: an operator who lets it pass does so wherever a reader meets it next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from tidelock.adapters.postgres.column_types import PostgresType, spelled_type
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
 from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName
 
+_POSITIVE: Final = (1 << 63) - 1
+
+
+class ComputedColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A generated column: its name and number, and what it is computed by, as the server spells it."""
+
+    name: str
+    number: int
+    expression: str
+
 
 class FormColumn(msgspec.Struct, frozen=True, array_like=True):
     """`type`, `modifier`: oid and typmod, which tell two types apart; `spelled`: the type for people.
 
-    `number`: attnum, by which a column is told from one that was made anew under its name; 0 where the catalogue has
-    none of that name any more.
+    `number`: attnum, by which a column is told from one that was made anew under its name; 0 where the catalogue had
+    none of that name any more when it was asked first.
     """
 
     name: str
@@ -33,25 +49,36 @@ class FormColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Form(msgspec.Struct, frozen=True, array_like=True):
-    """Form of a table, by which the next relation message of the same oid is judged."""
+    """Form of a table, by which the next relation message of the same oid is judged.  `computed`: its generated
+    columns, which no message has."""
 
     oid: int
     name: TableName
     columns: tuple[FormColumn, ...]
     primary_key: tuple[str, ...] = ()
+    computed: tuple[ComputedColumn, ...] = ()
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What tells it from another form: all but how its types are spelled."""
+        columns = tuple((column.name, column.type, column.modifier, column.number) for column in self.columns)
+        return self.oid, self.name, columns, self.primary_key, self.computed
 
 
 class FormChange(msgspec.Struct, frozen=True):
     """The change of a form.  `statement`: for ADD_COLUMN one of PostgreSQL's, for OTHER words.
 
-    `tables`: all names that are concerned.  `added`: the columns of ADD_COLUMN.
+    `number`: tells it from other changes of the table.  `tables`: all names that are concerned.  `added`: the columns
+    of ADD_COLUMN.  `untold`: rows that were there may hold other values since.
     """
 
     oid: int
+    number: int
     kind: DdlKind
     statement: str
     tables: tuple[TableName, ...]
     added: tuple[AddedColumn, ...] = ()
+    untold: bool = False
 
 
 def spelled(types: Mapping[int, PostgresType], oid: int, modifier: int) -> str:
@@ -66,18 +93,40 @@ def changed(
     """Returns what became of a table's form; None where nothing did.  `facts`: of its columns now; `columns`: those of
     `after`."""
     tables = tuple(dict.fromkeys((before.name, after.name)))
+    number = _number(before, after)
     if before.oid != after.oid:
         told = f"{after.name} is another table than before: the former was dropped or renamed, and its rows stay"
-        return FormChange(after.oid, DdlKind.OTHER, told, tables)
-    words = [*_renamed(before, after), *_differences(before, after), *_key_changed(before, after)]
+        return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=True)
+    harmless = [*_renamed(before, after), *_gone(before, after), *_key_changed(before, after)]
+    words = [*_differences(before, after), *_computed_otherwise(before, after)]
     new = after.columns[len(before.columns) :]
-    if not words and not new:
+    if not harmless and not words and not new:
         return None
-    words += [doubt for column in new if (doubt := _doubt(column, facts.get(column.name)))]
-    if words:
-        return FormChange(after.oid, DdlKind.OTHER, f"{after.name}: {'; '.join(words)}", tables)
+    words += [doubt for column in new if (doubt := _doubt(column, facts.get(column.name), before))]
+    if harmless or words:
+        told = f"{after.name}: {'; '.join(harmless + words)}"
+        return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=bool(words))
     added = tuple(_added(column, facts[column.name].fill) for column in columns[len(before.columns) :])
-    return FormChange(after.oid, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+    return FormChange(after.oid, number, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+
+
+def removed(before: Form, name: TableName | None) -> FormChange:
+    """Returns the change of a table that is gone, or has a `name` by which it is not wanted."""
+    if name is None:
+        told = f"{before.name} was dropped, and its rows stay at the target"
+    else:
+        told = f"{name}: it was {before.name}"
+    tables = (before.name,) if name is None else (before.name, name)
+    return FormChange(before.oid, _number(before, None), DdlKind.OTHER, told, tables)
+
+
+def _number(before: Form, after: Form | None) -> int:
+    """Returns what tells this change from others, the same wherever it is met."""
+    told = msgspec.json.encode((before.parts, after.parts if after is not None else None))
+    return xxh3_64_intdigest(told) & _POSITIVE
+
+
+
 
 
 def _added(column: Column, fill: str | None) -> AddedColumn:
@@ -96,32 +145,50 @@ def _key_changed(before: Form, after: Form) -> list[str]:
     return [f"its primary key was {was}, and is {now}"]
 
 
+def _gone(before: Form, after: Form) -> list[str]:
+    now = {column.name for column in after.columns}
+    left = [column.name for column in before.columns if column.name not in now]
+    return [f"column {name} is gone or has another name" for name in left]
+
+
 def _differences(before: Form, after: Form) -> list[str]:
-    """Returns how the columns that were there before differ, in words."""
+    """Returns how the columns that are still there differ, and which are new beside such a change, in words."""
     words = []
     now = {column.name: column for column in after.columns}
     for column in before.columns:
         other = now.get(column.name)
         if other is None:
-            words.append(f"column {column.name} is gone or has another name")
-        elif (other.type, other.modifier) != (column.type, column.modifier):
+            continue
+        if (other.type, other.modifier) != (column.type, column.modifier):
             words.append(
                 f"column {column.name} was {column.spelled}, and is {other.spelled}: the table was written anew where "
                 "that changes values, which no message told"
             )
-        elif column.number and other.number and column.number != other.number:
+        elif other.number and column.number != other.number:
             words.append(f"column {column.name} was dropped and made anew: what old rows have in it is in no message")
     names = [column.name for column in before.columns]
-    if not words and [column.name for column in after.columns[: len(names)]] != names:
+    moved = [column.name for column in after.columns[: len(names)]] != names
+    if not words and moved and now.keys() >= set(names):
         words.append("its columns stand in another order")
-    if words:
+    if words or moved:
         had = set(names)
         words += [f"column {column.name} {column.spelled} is new" for column in after.columns if column.name not in had]
     return words
 
 
-def _doubt(column: FormColumn, facts: ColumnFacts | None) -> str:
+def _computed_otherwise(before: Form, after: Form) -> list[str]:
+    was = {column.name: column.expression for column in before.computed}
+    return [
+        f"column {column.name} was computed by {was[column.name]}, and is by {column.expression}"
+        for column in after.computed
+        if was.get(column.name, column.expression) != column.expression
+    ]
+
+
+def _doubt(column: FormColumn, facts: ColumnFacts | None, before: Form) -> str:
     """Returns why it is not certain which value a new column has in old rows; '' where it is."""
+    if column.number in {computed.number for computed in before.computed}:
+        return f"column {column.name} {column.spelled} was computed, and is not any more: what rows have in it stays"
     if facts is None:
         return f"column {column.name} {column.spelled} is new, and was changed again since"
     if facts.fill is not None:

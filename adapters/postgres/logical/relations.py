@@ -2,8 +2,10 @@
 
 A server tells a table's columns before its first row in a connection, and again after anything about the table may have
 changed.  What it told is thrown away with the connection (`Relations` is made anew for each); the *forms* of tables
-may be kept over it, only to be compared with what is told next: a message that differs from the last one of the same
-oid is the one notice of DDL that there is (`relation_changes`).
+are kept over it, and over the reader's life (`adapters.ports.table_form`), only to be compared with what is told next:
+a message that differs from the last one of the same oid is the one notice of DDL that the log gives
+(`relation_changes`).  A change of which no row tells is noticed by the catalogue, once the log is read up to where that
+stood (`looked_at`).
 
 After each relation message the catalogue is asked anew: REPLICA IDENTITY FULL flags every column as key, so the primary
 key is not in the message, and neither is what a type is.  It is asked when the first row comes: a server also tells of
@@ -20,10 +22,18 @@ from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.column_types import PostgresType, column_of
 from tidelock.adapters.postgres.logical.messages import Relation, Type
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
-from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, FormColumn, changed, spelled
+from tidelock.adapters.postgres.logical.relation_changes import (
+    ComputedColumn,
+    Form,
+    FormChange,
+    FormColumn,
+    changed,
+    removed,
+    spelled,
+)
 from tidelock.adapters.postgres.logical.row_reader import RowReader
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import ReplicaIdentity, Shape, TableName
+from tidelock.engine.model.records import Column, ReplicaIdentity, Shape, TableName
 
 Catalogue: TypeAlias = Callable[[int, Sequence[int]], RelationCatalogue]
 """Facts of a table, by its oid, and of these types: `functools.partial(read_relation, ask)`."""
@@ -58,10 +68,13 @@ class Relations:
 
     `catalogue`: may ask the server, on another connection.  `former`: forms that an earlier connection left (`forms`).
     `tables`: by oid, of those of which rows may come; `resolve` adds one that was told of and had no row yet.
+    `learned`: forms that differ from those that were known, by oid, with the table's name; None: that table is gone.
+    Whoever keeps them takes them out.
     """
 
     def __init__(self, catalogue: Catalogue, former: Mapping[int, Form] = {}) -> None:
         self.tables: dict[int, KnownTable] = {}
+        self.learned: dict[int, tuple[TableName, Form | None]] = {}
         self._catalogue = catalogue
         self._forms = dict(former)
         self._oids = {form.name: oid for oid, form in former.items()}
@@ -97,6 +110,13 @@ class Relations:
         known = self._known.get(oid)
         return known.number if known is not None else None
 
+    def name_of(self, oid: int) -> TableName:
+        """Returns the name that a table was told of by.  Raises KeyError."""
+        if (known := self.tables.get(oid)) is not None:
+            return known.name
+        told = self._told[oid]
+        return TableName(told.schema, told.name)
+
     def resolve(self, oid: int, role_of: Callable[[TableName], Role]) -> FormChange | None:
         """Make the table known of which a row comes.  Returns what the last relation message says of a change of it.
 
@@ -107,13 +127,32 @@ class Relations:
         role, former = role_of(name), self._forms.get(relation.oid)
         if role is Role.UNWANTED:
             self.tables[relation.oid] = KnownTable(relation.oid, name, role)
-            return self._gone(former, name)
+            return self.lost(former, name) if former is not None and role_of(former.name) is Role.WANTED else None
         facts = self._catalogue(relation.oid, [column.type for column in relation.columns])
         types = self._all_types(relation, facts)
-        form = _form(relation, name, facts, types)
+        form = _form(relation, name, facts, types, former or self._named(name))
         shape = _shape(relation, name, facts, types)
         self._note(relation.oid, role, shape)
-        return self._compared(form, facts, shape) if role is Role.WANTED else None
+        return self._compared(form, facts, shape.columns) if role is Role.WANTED else None
+
+    def looked_at(self, form: Form) -> FormChange | None:
+        """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
+        change of which no row has told.  Raises what the catalogue raises."""
+        known = self._forms.get(form.oid) or self._named(form.name)
+        if known is None:
+            return self._compared(form, RelationCatalogue(), ())
+        if known.parts == form.parts:
+            return None
+        facts = self._catalogue(form.oid, [column.type for column in form.columns])
+        told = [PostgresType(column.type, "", column.spelled) for column in form.columns]
+        types = {**{type_.oid: type_ for type_ in told}, **facts.types}
+        columns = [column_of(column.name, types[column.type], column.modifier) for column in form.columns]
+        return self._compared(form, facts, columns)
+
+    def lost(self, former: Form, name: TableName | None) -> FormChange:
+        """Take that a table is not there any more, or has a `name` by which it is not wanted."""
+        self._forget(former)
+        return removed(former, name)
 
     def _note(self, oid: int, role: Role, shape: Shape) -> None:
         known = self._known.get(oid)
@@ -123,24 +162,27 @@ class Relations:
             self._numbered += 1
         self.tables[oid] = known
 
-    def _compared(self, form: Form, facts: RelationCatalogue, shape: Shape) -> FormChange | None:
-        """Note the form.  Returns how it differs from the last one of this oid, or of this name."""
-        former = self._forms.get(form.oid) or self._forms.get(self._oids.get(form.name, form.oid))
-        if former is not None and former.oid != form.oid:
-            del self._forms[former.oid]
-        self._forms[form.oid] = form
-        if former is not None and former.name != form.name:
-            self._oids.pop(former.name, None)
-        self._oids[form.name] = form.oid
-        return changed(former, form, facts.columns, shape.columns) if former is not None else None
+    def _named(self, name: TableName) -> Form | None:
+        """The form of the table that had this name last."""
+        return self._forms.get(self._oids.get(name, 0))
 
-    def _gone(self, former: Form | None, name: TableName) -> FormChange | None:
-        """A wanted table that has a name by which it is not wanted."""
-        if former is None:
+    def _compared(self, form: Form, facts: RelationCatalogue, columns: Sequence[Column]) -> FormChange | None:
+        """Note the form.  Returns how it differs from the last one of this oid, or of this name."""
+        former = self._forms.get(form.oid) or self._named(form.name)
+        if former is not None and former.parts == form.parts:
             return None
+        if former is not None:
+            self._forget(former)
+        self._forms[form.oid] = form
+        self._oids[form.name] = form.oid
+        self.learned[form.oid] = (form.name, form)
+        return changed(former, form, facts.columns, columns) if former is not None else None
+
+    def _forget(self, former: Form) -> None:
         del self._forms[former.oid]
-        self._oids.pop(former.name, None)
-        return changed(former, Form(former.oid, name, former.columns, former.primary_key), {}, ())
+        self.learned[former.oid] = (former.name, None)
+        if self._oids.get(former.name) == former.oid:
+            del self._oids[former.name]
 
     def _all_types(self, relation: Relation, facts: RelationCatalogue) -> dict[int, PostgresType]:
         """Types of the columns; one that was dropped since has the name that the stream told, or none."""
@@ -154,19 +196,35 @@ class Relations:
 
 
 def _form(
-    relation: Relation, name: TableName, facts: RelationCatalogue, types: Mapping[int, PostgresType]
+    relation: Relation,
+    name: TableName,
+    facts: RelationCatalogue,
+    types: Mapping[int, PostgresType],
+    former: Form | None,
 ) -> Form:
+    """Returns the form that a message tells.
+
+    What only the catalogue says is of now, and the message may be older.  So what is different there must be told of as
+    a change, or stay as it was: a column that is not there any more keeps its number, by which one made anew is known.
+    """
+    numbers = {column.name: column.number for column in former.columns} if former is not None else {}
+    numbers.update({column: found.number for column, found in facts.columns.items()})
     columns = tuple(
         FormColumn(
             column.name,
             column.type,
             column.modifier,
             spelled(types, column.type, column.modifier),
-            found.number if (found := facts.columns.get(column.name)) is not None else 0,
+            numbers.get(column.name, 0),
         )
         for column in relation.columns
     )
-    return Form(relation.oid, name, columns, facts.primary_key)
+    if former is None or former.oid != relation.oid:
+        computed = tuple(ComputedColumn(*column) for column in facts.computed)
+        return Form(relation.oid, name, columns, facts.primary_key, computed)
+    told = {column.name for column in relation.columns}
+    computed = tuple(column for column in former.computed if column.name not in told)
+    return Form(relation.oid, name, columns, facts.primary_key if facts.columns else former.primary_key, computed)
 
 
 def _shape(

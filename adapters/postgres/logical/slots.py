@@ -86,24 +86,25 @@ def find_slot(session: Session, name: str) -> Slot | None:
 
 
 def make_slot(session: Session, name: str) -> int:
-    """Makes the slot and returns the place from which it keeps the log.
+    """Makes the slot and returns the place from which it keeps the log.  It begins a transaction whose view is that of
+    the place: what it reads is as the log before the place has left it.
 
     PostgreSQL waits for every transaction that is open at the moment.  Raises SourceError.
     """
-    session.run(f"SET statement_timeout = {WAIT_SECONDS * 1000}")
+    session.run(f"SET lock_timeout = {WAIT_SECONDS * 1000}")  # such a wait is one for a lock
     try:
-        found = session.rows(f"SELECT lsn FROM pg_create_logical_replication_slot(%s, '{PLUGIN}')", name)
+        session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        ((_, place, *_),) = session.rows(f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL {PLUGIN} USE_SNAPSHOT")
     except SourceError as error:
-        if "(57014)" not in error.message:
+        session.run("ROLLBACK")
+        if "(55P03)" not in error.message:
             raise
         raise Busy(
             f"{session.place} did not make the slot {name} in {WAIT_SECONDS} s: it waits for the transactions that are "
             f"open there ({_open_transactions(session)})",
             "End them, or wait until they end",
         ) from None
-    finally:
-        session.run("SET statement_timeout = 0")
-    return lsn_of(str(found[0][0]))
+    return lsn_of(str(place))
 
 
 def _open_transactions(session: Session) -> str:

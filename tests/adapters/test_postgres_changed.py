@@ -1,0 +1,127 @@
+"""Tables of a PostgreSQL source that are changed while no run sees it: told by the next run, at each kind of target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.postgres.logical import reader
+from tidelock.adapters.wiring.capture_order import order_of
+from tidelock.adapters.wiring.sources import source_of
+from tidelock.engine.model.records import Position, TableName
+
+ITEM = "id int PRIMARY KEY, v varchar(20)"
+COPY_SECONDS = 180.0
+
+
+@pytest.fixture
+def source(postgres_source: Postgres) -> Postgres:
+    return postgres_source
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def target(request: pytest.FixtureRequest) -> Server:
+    found: Postgres | MariaDb = request.getfixturevalue(request.param)
+    return found
+
+
+def halted(rig: Rig, words: str) -> str:
+    """The advice of the halt, which has these words."""
+    assert rig.catch_up_code() == 4, rig.said()[-3000:]
+    _, message, hint, *_ = rig.command("status", "@", "--json").json["halted"]["alarm"]
+    assert words in message, (message, hint)
+    return str(hint)
+
+
+def done(rig: Rig, *changes: str) -> None:
+    rig.at_target(*changes)
+    assert rig.command("ddl", "done", "@").code == 0
+
+
+def column(rig: Rig, definition: str) -> str:
+    word = "ALTER COLUMN v TYPE" if isinstance(rig.target, Postgres) else "MODIFY v"
+    return f"ALTER TABLE {rig.schema}.item {word} {definition}"
+
+
+def test_changes_while_the_feed_stands_still(
+    make_rig: Callable[..., Rig], source: Postgres, target: Server
+) -> None:
+    """Three tables, none of which has a row since; the advice of the first halt is followed to the letter."""
+    rig = make_rig(source, target, "changed", lanes=2)
+    for name in ("item", "other", "wider"):
+        rig.table(name, ITEM)
+        rig.at_source(f"INSERT INTO {name} VALUES (1, 'one')")
+    rig.start_at = "copy"
+    rig.catch_up(COPY_SECONDS)
+    rig.at_source(
+        "ALTER TABLE item ALTER v TYPE varchar(30) USING 'now ' || v",
+        "ALTER TABLE wider ADD extra int DEFAULT 7",
+        "DROP TABLE other",
+        f"CREATE TABLE other ({ITEM})",
+        "INSERT INTO other VALUES (2, 'anew')",
+        f"ALTER PUBLICATION {slot_name(rig.name)} ADD TABLE other",
+    )
+    hint = halted(rig, "column v was character varying(20), and is character varying(30)")
+    copied = f"{rig.schema}.item"
+    assert "`tidelock ddl done FEED`, `tidelock run FEED`" in hint and f"copy FEED --table {copied}`" in hint
+    done(rig, column(rig, "varchar(30)"))
+    hint = halted(rig, f"{rig.schema}.other is another table than before")
+    assert "`tidelock ddl done FEED`, `tidelock run FEED`" in hint
+    done(rig)
+    process = rig.run()
+    for name in ("item", "other"):
+        said = rig.command("copy", "@", "--table", f"{rig.schema}.{name}", "--yes")
+        assert said.code == 0, said
+    until(lambda: rig.equal() or not process.running, "tables as at the source")
+    assert process.running, rig.said()[-3000:]
+    process.stop()
+    rig.assert_exact()
+    rig.at_source("INSERT INTO wider VALUES (2, 'two', 8)", "UPDATE item SET v = 'later'")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_feed_of_a_version_that_kept_no_forms(
+    make_rig: Callable[..., Rig], source: Postgres, target: Server
+) -> None:
+    """It is told what that means, and forms are kept from then on."""
+    rig = make_rig(source, target, "former", lanes=2)
+    rig.options["schema"] = books = f"{rig.schema}_books"
+    rig.table("item", ITEM)
+    rig.catch_up()
+    rig.at_target(f"DROP TABLE {books}.tidelock_forms")
+    rig.at_source("INSERT INTO item VALUES (1, 'one')")
+    rig.catch_up()
+    assert rig.said().count("did not keep the forms") == 1
+    rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
+    halted(rig, "column v was dropped and made anew")
+    assert rig.command("resync", "@", "--yes").code == 0
+    rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
+    halted(rig, "column v was dropped and made anew")
+    assert rig.said().count("did not keep the forms") == 1
+
+
+def test_a_change_of_which_no_row_tells_while_the_log_is_read(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalogue is asked now and then; what a reader knows first is what was where the slot begins."""
+    monkeypatch.setattr(reader, "FORMS_SECONDS", 0.0)
+    rig = make_rig(source, postgres, "silent", lanes=2)
+    rig.table("item", ITEM)
+    feed = load(rig.feed)
+    begins = source_of(feed.source_url).keep_log([TableName(rig.schema, "item")], Position("", 0))
+    log = source_of(feed.source_url).reader(order_of(feed, begins.place, forms=begins.forms))
+    batches = log.batches()
+    next(batches)
+    assert log.take_forms() == (), "nothing new"
+    rig.at_source("ALTER TABLE item ALTER v TYPE varchar(30) USING 'now ' || v")
+    told = next(batch for batch in batches if batch.ddl is not None)
+    log.close()
+    (learned,) = log.take_forms()
+    assert told.ddl is not None and told.ddl.untold and told.last.order == learned.place.order
+    assert told.ddl.tables == (TableName(rig.schema, "item"),)

@@ -1,0 +1,192 @@
+"""Changes of tables' forms that no reader saw: told to the next one, by its rows or by the catalogue, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from bench.harness.logical import Log, Message, behind, log
+from bench.harness.servers import Postgres
+from tidelock.adapters.ports.table_form import TableForm, in_force
+from tidelock.adapters.postgres.logical.assembly import Assembly
+from tidelock.adapters.postgres.logical.form_notices import NOTICES, Look
+from tidelock.adapters.postgres.logical.positions import lsn_of
+from tidelock.adapters.postgres.logical.relations import Relations
+from tidelock.adapters.postgres.logical.table_forms import former, kept, read_forms
+from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceChunk, TableName
+
+T, U = TableName("public", "t"), TableName("public", "u")
+NAMES = (T, U)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with Postgres() as made:
+        yield made
+
+
+@pytest.fixture
+def made(server: Postgres) -> Iterator[Log]:
+    database = server.database("shop")
+    server.execute_script(
+        "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY, v text);", database=database
+    )
+    with log(server, database) as found:
+        yield found
+
+
+class Reader:
+    """A reader of the log that begins at a place with what is kept of tables, as `LogicalReader` does."""
+
+    def __init__(self, made: Log, start: Position, forms: Sequence[TableForm] = (), *, compiled: bool = True) -> None:
+        self.relations = Relations(made.catalogue, former(in_force(forms, start)))
+        self.assembly = Assembly(
+            "7012345678901234567/shop", start, self.relations, NAMES.__contains__, lambda _: False, compiled=compiled
+        )
+        self._made, self._start = made, start
+
+    def look(self, *, holds: bool = True) -> int:
+        """Looks at the catalogue, as it is now; returns the end of the log."""
+        forms = read_forms(self._made.ask, NAMES, self.relations.forms)
+        end = lsn_of(self._made.ask("SELECT pg_current_wal_insert_lsn()::text", ())[0][0])
+        self.assembly.notices.look = Look(end, forms, dict(self.relations.forms), holds)
+        return end
+
+    def read(self, messages: Sequence[Message], end: int = 0) -> list[SourceChunk]:
+        """Reads these, and hears that the log ends there."""
+        for message in behind(messages, self._start):
+            self.assembly.take(memoryview(message.data), message.lsn)
+            self.assembly.notices.settle()
+        if end:
+            self.assembly.keepalive(end, 0)
+        self.assembly.flush()
+        chunks = list(self.assembly.ready)
+        self.assembly.ready.clear()
+        return chunks
+
+    @property
+    def learned(self) -> list[TableForm]:
+        return self.assembly.notices.learned
+
+
+def begun(made: Log) -> list[TableForm]:
+    """What is kept where the feed begins."""
+    return [kept(form, made.start) for form in read_forms(made.ask, NAMES)]
+
+
+def statements(chunks: Sequence[SourceChunk]) -> list[Ddl]:
+    return [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
+
+
+ROW = "INSERT INTO t (id, v) VALUES (1, 'one')"
+COMPUTED = "ALTER TABLE t ADD g int GENERATED ALWAYS AS (id + 1) STORED"
+CHANGES: dict[str, tuple[list[str], bool, str]] = {
+    "another type": (["ALTER TABLE t ALTER v TYPE int USING length(v)"], True, "column v was text, and is integer"),
+    "a type's size": (["ALTER TABLE t ALTER v TYPE varchar(2) USING 'x'"], True, "is character varying(2)"),
+    "made anew": (["ALTER TABLE t DROP v", "ALTER TABLE t ADD v text"], True, "v was dropped and made anew"),
+    "made anew with a value": (["ALTER TABLE t DROP v, ADD v text DEFAULT 'x'"], True, "v was dropped and made anew"),
+    "another table": (["DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, v text)"], True, "is another table"),
+    "a default of each row's own": (["ALTER TABLE t ADD c float DEFAULT random()"], True, "must be copied anew"),
+    "a column of another name": (["ALTER TABLE t RENAME v TO w"], True, "column w text is new"),
+    "a column less": (["ALTER TABLE t DROP v"], False, "column v is gone"),
+    "another key": (["ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id, v)"], False, "primary key was id"),
+    "not computed any more": (
+        ["ALTER TABLE t ALTER g DROP EXPRESSION"],
+        True,
+        "was computed, and is not any more",
+    ),
+    "computed otherwise": (["ALTER TABLE t DROP g", COMPUTED.replace("+ 1", "+ 2")], True, "was computed by (id + 1)"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_changed_while_nobody_read_is_told(made: Log, name: str) -> None:
+    """By the first row, and where none comes by the catalogue; as the same statement, which an operator passes once."""
+    changes, untold, words = CHANGES[name]
+    made.run([COMPUTED] if "computed" in name else [])
+    forms = begun(made)
+    made.run([ROW, *changes])
+    reader = Reader(made, made.start, forms)
+    end = reader.look()
+    silent = reader.read(made.messages(keep=True), end)
+    (told,) = statements(silent)
+    assert (told.kind, told.untold) == (DdlKind.OTHER, untold) and words in told.statement, told
+    assert silent[-1].last.offset >= end
+    made.run(["INSERT INTO t (id) VALUES (2)" if name == "another table" else "DELETE FROM t"])
+    by_row = statements(Reader(made, made.start, forms).read(made.messages(keep=True)))
+    same = [] if name == "computed otherwise" else [(told.source, told.number)]  # a row says nothing of such a column
+    assert [(ddl.source, ddl.number) for ddl in by_row] == same
+    later = Reader(made, silent[-1].last, [*forms, *reader.learned])
+    assert statements(later.read(made.messages(), later.look() + (1 << 20))) == [], "told once"
+
+
+def test_a_column_with_a_constant_is_added_without_a_row(made: Log) -> None:
+    forms = begun(made)
+    made.run([ROW, "ALTER TABLE t ADD c int DEFAULT 7"])
+    reader = Reader(made, made.start, forms)
+    chunks = reader.read(made.messages(), reader.look())
+    (told,) = statements(chunks)
+    assert told.kind is DdlKind.ADD_COLUMN and told.added[0].fill == 7
+    made.run(["INSERT INTO t VALUES (2, 'two', 8)"])
+    assert statements(reader.read(made.messages())) == [], "its row says nothing new"
+
+
+def test_tables_that_are_gone_are_told(made: Log) -> None:
+    forms = begun(made)
+    made.run([ROW, "DROP TABLE t", "ALTER TABLE u RENAME TO other"])
+    reader = Reader(made, made.start, forms)
+    chunks = reader.read(made.messages(), reader.look())
+    assert sorted(ddl.statement for ddl in statements(chunks)) == [
+        "public.other: it was public.u",
+        "public.t was dropped, and its rows stay at the target",
+    ]
+    later = Reader(made, chunks[-1].last, [*forms, *reader.learned])
+    assert statements(later.read([], later.look() + (1 << 20))) == []
+
+
+def test_what_leaves_the_form_as_it_is_is_not_told(made: Log) -> None:
+    forms = begun(made)
+    made.run(
+        [ROW, "VACUUM FULL t", "CLUSTER t USING t_pkey", "TRUNCATE t",
+         "CREATE INDEX ON t (v)", "ALTER TABLE t REPLICA IDENTITY FULL", "ALTER TABLE t ALTER v SET DEFAULT 'x'",
+         "ALTER TABLE t ALTER v SET NOT NULL", "ALTER TABLE t ADD CHECK (id > 0)"]
+    )  # fmt: skip
+    reader = Reader(made, made.start, forms)
+    told = statements(reader.read(made.messages(), reader.look()))
+    assert [ddl.kind for ddl in told] == [DdlKind.TRUNCATE] and reader.learned == []
+
+
+HISTORY = [
+    "INSERT INTO t VALUES (1, 'a')",
+    "BEGIN; INSERT INTO u VALUES (1, 'u'); INSERT INTO t VALUES (2, 'b'); COMMIT",
+    "ALTER TABLE t ADD c int DEFAULT 7",
+    "ALTER TABLE u ALTER v TYPE varchar(9)",
+    "BEGIN; INSERT INTO t VALUES (3, 'c', 8); INSERT INTO u VALUES (2, 'v'); UPDATE t SET v = 'd'; COMMIT",
+    "BEGIN; INSERT INTO t VALUES (4, 'd', 8); ALTER TABLE t ADD d int; INSERT INTO t VALUES (5, 'e', 8, 9); COMMIT",
+    "INSERT INTO t SELECT n, 'many', 1, 1 FROM generate_series(10, 30) n",
+    "ALTER TABLE t DROP d",
+    "INSERT INTO t VALUES (6, 'f', 8)",
+]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_wherever_a_reader_begins_anew_it_is_told_what_is_behind_and_nothing_else(made: Log, compiled: bool) -> None:
+    """A kill between any two places that a checkpoint may have; what is kept may be ahead of it by any number."""
+    forms = begun(made)
+    first = Reader(made, made.start, forms, compiled=compiled)
+    first.assembly.chunk_rows = 5
+    made.run(HISTORY)
+    messages = made.messages()
+    chunks = first.read(messages)
+    told = [(ddl.source, ddl.number) for ddl in statements(chunks)]
+    assert len(told) == 4 and len(chunks) > 8
+    everything = [*forms, *first.learned]
+    for start in {chunk.last for chunk in chunks}:
+        again = Reader(made, start, everything, compiled=compiled)
+        found = [(ddl.source, ddl.number) for ddl in statements(again.read(messages))]
+        # One inside a transaction takes no ordinal: whoever begins there meets it again, and passes it by its number.
+        least = start.order if start.rows >= NOTICES else (*start.order[:2], start.rows + 1)
+        behind_it = [chunk for chunk in chunks if chunk.last.order >= least]
+        assert found == [(ddl.source, ddl.number) for ddl in statements(behind_it)], start
+        assert set(again.learned) <= set(everything)
