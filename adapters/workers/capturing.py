@@ -6,13 +6,15 @@ come, which an idle source sends each second, and while the buffer takes none, a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Final
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Unanswered
 from tidelock.adapters.ports.source import LogReader
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.wiring.sources import source_of
+from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.wiring.sources import keeps_for_us, source_of
 from tidelock.adapters.workers.group_commit import FlushBuffer, TooLarge
 from tidelock.engine.cluster.log_partitioner import NoGroup
 from tidelock.engine.model.records import Position
@@ -25,7 +27,8 @@ _MAKE_IT: Final = (
 
 class Capturing:
     """`stored`: returns the checkpoint that every group has stored or passed; None: that is not known.  `tell`: takes a
-    transaction that is prepared for long."""
+    transaction that is prepared for long.  `learned`: takes forms of tables; what it returns is set once they are kept.
+    """
 
     def __init__(
         self,
@@ -33,11 +36,13 @@ class Capturing:
         buffer: FlushBuffer,
         stored: Callable[[], Position | None],
         tell: Callable[[Unanswered], None],
+        learned: Callable[[tuple[TableForm, ...]], threading.Event],
     ) -> None:
         self._order = order
         self._buffer = buffer
         self._stored = stored
         self._tell = tell
+        self._learned = learned
         self._noted = order.stored
         self._unanswered = Unanswered()
 
@@ -45,6 +50,8 @@ class Capturing:
         """Reads until that fails; then the buffer says why."""
         fail = self._buffer.fail
         try:
+            if keeps_for_us(self._order.source):
+                self._learned(()).wait()  # what was learned by those before is settled then
             self._read(source_of(self._order.source).reader(self._order))
         except SourceError as error:
             fail(Failed.of(error))
@@ -58,14 +65,21 @@ class Capturing:
 
     def _read(self, reader: LogReader) -> None:
         for batch in reader.batches():
-            while not self._buffer.has_room(reader.seconds_left):
-                self._note_stored(reader)
-                reader.tend()
+            if forms := reader.take_forms():
+                kept = self._learned(forms)
+                self._wait(reader, kept.wait)
+            self._wait(reader, self._buffer.has_room)
             self._buffer.add(batch)
             self._note_stored(reader)
             if (now := reader.unanswered) != self._unanswered:
                 self._unanswered = now
                 self._tell(now)
+
+    def _wait(self, reader: LogReader, done: Callable[[float | None], bool]) -> None:
+        """Returns once that is so; the source hears of us meanwhile.  `done`: waits for so many seconds."""
+        while not done(reader.seconds_left):
+            self._note_stored(reader)
+            reader.tend()
 
     def _note_stored(self, reader: LogReader) -> None:
         stored = self._stored()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from collections import Counter
 from typing import Final
 
@@ -13,20 +14,28 @@ import msgspec
 from tidelock.adapters.ports.capture_messages import Stored
 from tidelock.adapters.workers.group_commit import Flush
 from tidelock.adapters.workers.log_end import LogEnd
-from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, Published, PublishOn
+from tidelock.adapters.workers.publisher_messages import (
+    AT_STATEMENT,
+    PUBLISHED,
+    AtStatement,
+    FormsKept,
+    Published,
+    PublishOn,
+)
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 REPORT_SECONDS: Final = 0.2
-_FROM_PARENT: Final = msgspec.msgpack.Decoder(PublishOn | Stored)
+_FROM_PARENT: Final = msgspec.msgpack.Decoder(PublishOn | FormsKept | Stored)
 
 
 class Parent:
     """The other side of the socket.  `gone` is done when it has closed it.  `stored`: the checkpoint that it has told
-    last."""
+    last.  `kept`: set once it has told that forms are kept."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.stored: Position | None = None
+        self.kept = threading.Event()
         self._writer = writer
         self._plans: asyncio.Queue[TablePartitioning] = asyncio.Queue()
         self.gone = asyncio.create_task(self._listen(reader))
@@ -59,6 +68,8 @@ class Parent:
                 told = _FROM_PARENT.decode(await reader.readexactly(length))
                 if isinstance(told, Stored):
                     self.stored = told.position
+                elif isinstance(told, FormsKept):
+                    self.kept.set()
                 else:
                     self._plans.put_nowait(told.plan)
 

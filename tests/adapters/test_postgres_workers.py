@@ -36,6 +36,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 TAKEOVER_SECONDS = 12.0
+HEIR_SECONDS = 30.0  # with a statement that all groups pass; a session that nobody ends lives for a minute
 RATE = 300
 KILLS = 10
 
@@ -118,7 +119,8 @@ def test_the_server_hears_of_a_publisher_that_may_take_no_more(
     tables = [TableName(rig.schema, "item")]
     begun = source_of(feed.source_url).keep_log(tables, Position("", 0)).place
     plan = TablePartitioning(1, begun, (begun,), tuple((table, 0) for table in tables))
-    stored = [begun]
+    stored, kept = [begun], threading.Event()
+    kept.set()
 
     def heard(seconds: float) -> bool:
         sql = f"SELECT reply_time > '{since}'::timestamptz + interval '{seconds} s' FROM pg_stat_replication"
@@ -128,7 +130,7 @@ def test_the_server_hears_of_a_publisher_that_may_take_no_more(
         """Nobody takes the flush that the first row fills, but once."""
         buffer = FlushBuffer(LogPartitioner(plan, begun), plan, "", 1 << 20, 1, 0.0)
         order = order_of(feed, begun, stored=begun, reader_name=name)
-        capturing = Capturing(order, buffer, lambda: stored[-1], lambda _: None)
+        capturing = Capturing(order, buffer, lambda: stored[-1], lambda _: None, lambda _: kept)
         threading.Thread(target=capturing.run, daemon=True).start()
         await asyncio.to_thread(until, lambda: heard(3), "a sign of life for three seconds", 30)
         flush = await buffer.take()
@@ -160,10 +162,10 @@ def test_a_feed_of_workers_from_its_first_start_to_its_end(
             slots.until_passed(0)
             frozen = workers.coordinator
             workers.freeze(frozen)  # its session with the slot stays
-            workers.until_flowing(TAKEOVER_SECONDS, slots.look)
-            workers.kill(frozen)
             table = workload.tables[0]
-            rig.at_source(f"ALTER TABLE {table} ADD COLUMN later int DEFAULT 7")
+            rig.at_source(f"ALTER TABLE {table} ADD COLUMN later int DEFAULT 7")  # which its publisher does not see
+            workers.until_flowing(HEIR_SECONDS, slots.look)
+            workers.kill(frozen)
             workers.until_flowing(60, slots.look)
         finally:
             work.stop()
