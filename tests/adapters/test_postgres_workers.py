@@ -36,7 +36,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 TAKEOVER_SECONDS = 12.0
-HEIR_SECONDS = 30.0  # with a statement that all groups pass; a session that nobody ends lives for a minute
+HEIR_SECONDS = 30.0  # with other tests beside; a session that nobody ends lives for a minute
 RATE = 300
 KILLS = 10
 
@@ -156,17 +156,19 @@ def test_a_feed_of_workers_from_its_first_start_to_its_end(
         workers.until_owned(2)
         assert slots.rows("slot_name") == [slots.name]
         assert slots.rows("count(*)", "pg_publication_tables WHERE pubname") == [str(len(rig.tables))]
+        workers.until(rig.equal, "the rows that were there")
+        frozen = workers.coordinator
+        workers.freeze(frozen)  # its session with the slot stays
+        table = workload.tables[0]
+        rig.at_source(f"ALTER TABLE {table} ADD COLUMN later int DEFAULT 7")  # which no publisher sees before a row
         work = rig.work(workload, 1_000_000, 5, RATE)
         try:
-            workers.until_flowing()
+            workers.until_flowing(HEIR_SECONDS)
             slots.until_passed(0)
-            frozen = workers.coordinator
-            workers.freeze(frozen)  # its session with the slot stays
-            table = workload.tables[0]
-            rig.at_source(f"ALTER TABLE {table} ADD COLUMN later int DEFAULT 7")  # which its publisher does not see
-            workers.until_flowing(HEIR_SECONDS, slots.look)
             workers.kill(frozen)
-            workers.until_flowing(60, slots.look)
+            workers.until(lambda: set(workers.owners.values()) == {"w1", "w2"}, "both have groups")
+            workers.kill(workers.coordinator)
+            workers.until_flowing(HEIR_SECONDS, slots.look)
         finally:
             work.stop()
         workers.until_caught_up()
