@@ -13,7 +13,7 @@ from tidelock.adapters.ports.table_form import FormKeeper
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
+from tidelock.engine.protocol.events import ApplyEvent, GoalSet, LogArrived, SourceFailed
 
 FIRST_RESTART_SECONDS = 0.2
 LONGEST_RESTART_SECONDS = 5.0
@@ -39,6 +39,7 @@ class EmbeddedLog:
         self.restarts = 0
         self._order = order
         self._forms = forms
+        self._goal: Position | None = None
         self._stored = stored
         self._told: CaptureProcess | None = None  # of checkpoints, since it has its order
         self._capture: CaptureProcess | None = first
@@ -51,6 +52,14 @@ class EmbeddedLog:
         """Takes the function that events go to, and the event without which nothing more is read."""
         self._post = post
         self._room = room
+
+    def aim(self, goal: Position) -> None:
+        """Sets the place at which the feed has caught up; it is behind what the log does not tell by itself, where the
+        source's has no statements."""
+        if self._forms is None:
+            self._post(GoalSet(goal))
+        else:
+            self._goal = goal
 
     @property
     def silent_seconds(self) -> float:
@@ -98,6 +107,9 @@ class EmbeddedLog:
             self._delay = 0.0
             self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
+            if self._goal is not None and capture.looked is not None:
+                self._post(GoalSet(max(self._goal, capture.looked, key=lambda place: place.order)))
+                self._goal = None
 
     async def _done(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Does what the target is needed for, and waits for one that cannot now.  Returns whether it is done; else the

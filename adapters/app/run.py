@@ -50,7 +50,7 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.log.receipts import furthest
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.protocol.effects import ApplyDdl
-from tidelock.engine.protocol.events import DdlApplied, DdlFailed, GoalSet
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 if TYPE_CHECKING:
     from tidelock.adapters.ports.finding import Finding
@@ -229,12 +229,12 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
-    forms = KeptForms(feed, 0, taken.epoch)
-    if keeps_for_us(feed.source_url) and not await forms.read(taken.checkpoint) and begun:
+    forms = KeptForms(feed, 0, taken.epoch) if keeps_for_us(feed.source_url) else None
+    if forms is not None and not await forms.read(taken.checkpoint) and begun:
         progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
         lambda at, further, stored: order_of(
-            feed, at, images=True, further=further, stored=stored, forms=forms.all
+            feed, at, images=True, further=further, stored=stored, forms=forms.all if forms else ()
         ),
         capture,
         taken.checkpoint,
@@ -246,7 +246,7 @@ async def _run(
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
     shell.post(taken)
     if until_caught_up:
-        shell.post(GoalSet(source.now))
+        log.aim(source.now)
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
     sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds)
     await life.serve(feed.http_address)

@@ -54,10 +54,18 @@ class CaptureOrder(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """Tells forms that the reader has learned, in a frame of kind FORMS before the batches that they hold behind: to be
-    kept before a checkpoint passes their places."""
+    """Tells what a reader has learned of tables, in a frame of kind FORMS before the batches that it is about.
 
-    forms: tuple[TableForm, ...]
+    `forms`: to be kept before a checkpoint passes their places (`adapters.ports.table_form`).  `looked`: a place of the
+    log behind which all stands that it does not tell by itself, of the time when the reader began or later; None: that
+    is not known yet, or was told before.
+    """
+
+    forms: tuple[TableForm, ...] = ()
+    looked: Position | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.forms) or self.looked is not None
 
 
 class Stored(msgspec.Struct, frozen=True, tag=True):

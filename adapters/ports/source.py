@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
@@ -56,9 +56,9 @@ class LogReader(Protocol):
         """The transaction that the source has prepared and not decided for long."""
         ...
 
-    def take_forms(self) -> tuple[TableForm, ...]:
-        """Returns forms of tables that were learned since the last call, before the batch that was read last: to be
-        kept before a checkpoint passes their places (`adapters.ports.table_form`)."""
+    def take_learned(self) -> Learned:
+        """Returns what was learned of tables since the last call, and belongs to the batch that was read last or is
+        before it."""
         ...
 
     def batches(self) -> Iterator[LogBatch]:

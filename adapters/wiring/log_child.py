@@ -9,6 +9,7 @@ import msgspec
 from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.process.child import Ended, SpeakingChild
+from tidelock.engine.model.records import Position
 
 Own = TypeVar("Own")
 
@@ -17,13 +18,14 @@ class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
     """Its messages are its own, and Failed: why there are no more.
 
     `unanswered`: the prepared transaction that it reported last.  `learned`: forms of tables that it has learned, to be
-    kept before its last message is acted upon; whoever keeps them takes them out.
+    kept before its last message is acted upon; whoever keeps them takes them out.  `looked`: as `Learned` has it.
     """
 
     def __init__(self, module: str, name: str, *arguments: str) -> None:
         super().__init__(module, name, *arguments)
         self.unanswered = Unanswered()
         self.learned: list[TableForm] = []
+        self.looked: Position | None = None
         self.asides = {
             FAILED: msgspec.msgpack.Decoder(Failed).decode,
             UNANSWERED: self._note,
@@ -39,7 +41,9 @@ class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
         self.unanswered = msgspec.msgpack.decode(body, type=Unanswered)
 
     def _learn(self, body: memoryview) -> None:
-        self.learned += msgspec.msgpack.decode(body, type=Learned).forms
+        learned = msgspec.msgpack.decode(body, type=Learned)
+        self.learned += learned.forms
+        self.looked = learned.looked or self.looked
 
     def ended(self, how: Ended) -> Failed:
         """Returns why there are no more: the process is gone."""

@@ -10,10 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Learned, Unanswered
 from tidelock.adapters.ports.source import LogReader
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.wiring.sources import keeps_for_us, source_of
 from tidelock.adapters.workers.group_commit import FlushBuffer, TooLarge
 from tidelock.engine.cluster.log_partitioner import NoGroup
@@ -36,7 +35,7 @@ class Capturing:
         buffer: FlushBuffer,
         stored: Callable[[], Position | None],
         tell: Callable[[Unanswered], None],
-        learned: Callable[[tuple[TableForm, ...]], threading.Event],
+        learned: Callable[[Learned], threading.Event],
     ) -> None:
         self._order = order
         self._buffer = buffer
@@ -51,7 +50,7 @@ class Capturing:
         fail = self._buffer.fail
         try:
             if keeps_for_us(self._order.source):
-                self._learned(()).wait()  # what was learned by those before is settled then
+                self._learned(Learned()).wait()  # what was learned by those before is settled then
             self._read(source_of(self._order.source).reader(self._order))
         except SourceError as error:
             fail(Failed.of(error))
@@ -65,9 +64,8 @@ class Capturing:
 
     def _read(self, reader: LogReader) -> None:
         for batch in reader.batches():
-            if forms := reader.take_forms():
-                kept = self._learned(forms)
-                self._wait(reader, kept.wait)
+            if (learned := reader.take_learned()).forms:
+                self._wait(reader, self._learned(learned).wait)
             self._wait(reader, self._buffer.has_room)
             self._buffer.add(batch)
             self._note_stored(reader)

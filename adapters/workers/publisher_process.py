@@ -34,7 +34,6 @@ from tidelock.adapters.kafka.connection import LogError, client_options, reach, 
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
-from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.told_by_parent import parents_channel
 from tidelock.adapters.wiring.sources import load_reader
@@ -126,10 +125,10 @@ async def _publish_from(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(parent.tell, UNANSWERED, waits)
 
-    def learned(forms: tuple[TableForm, ...]) -> threading.Event:
+    def learned(what: Learned) -> threading.Event:
         parent.kept.clear()
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(parent.tell, FORMS, Learned(forms))
+            loop.call_soon_threadsafe(parent.tell, FORMS, what)
         return parent.kept
 
     capturing = Capturing(capture, buffer, lambda: parent.stored, tell, learned)

@@ -46,11 +46,11 @@ class Reader:
         )
         self._made, self._start = made, start
 
-    def look(self, *, holds: bool = True) -> int:
+    def look(self) -> int:
         """Looks at the catalogue, as it is now; returns the end of the log."""
         forms = read_forms(self._made.ask, NAMES, self.relations.forms)
         end = lsn_of(self._made.ask("SELECT pg_current_wal_insert_lsn()::text", ())[0][0])
-        self.assembly.notices.look = Look(end, forms, dict(self.relations.forms), holds)
+        self.assembly.notices.look = Look(end, forms, dict(self.relations.forms))
         return end
 
     def read(self, messages: Sequence[Message], end: int = 0) -> list[SourceChunk]:

@@ -9,8 +9,7 @@ import msgspec
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
-from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.records import LogBatch, Position, SourceChunk
 
@@ -58,9 +57,9 @@ class CapturedLog(FeedLog):
     def tend(self) -> None:
         """Nothing is to be done."""
 
-    def take_forms(self) -> tuple[TableForm, ...]:
-        """None: the log has the statements that change tables."""
-        return ()
+    def take_learned(self) -> Learned:
+        """Nothing: the log has the statements that change tables."""
+        return Learned()
 
     def close(self) -> None:
         self._reader.close()

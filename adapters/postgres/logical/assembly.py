@@ -41,7 +41,6 @@ from tidelock.engine.model.records import (
 )
 
 CHUNK_BYTES: Final = 4 << 20
-_NOT_TOLD: Final = "a row comes of a table that was not told before"
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
 
@@ -110,6 +109,11 @@ class Assembly:
     def place(self) -> Position:
         """The position where the open transaction begins, or the last one ended."""
         return Position(self.state.file, self.state.boundary)
+
+    @property
+    def behind_notices(self) -> bool:
+        """Do notices stand behind the last transaction, which only another one ends?"""
+        return not self.state.is_open and 0 < self.state.skip < NOTICES and self._opened is None
 
     @property
     def last_end(self) -> int:
@@ -185,7 +189,7 @@ class Assembly:
         state = self.state
         self._require_open("a row")
         oid, ordinal = messages.row_oid(b), state.ordinal
-        if ordinal < state.skip and not self._marks(oid):
+        if ordinal < state.skip and not self._is_marker(self.relations.name_of(oid)):
             state.ordinal += 1
             return
         table = self._table(oid)
@@ -214,23 +218,12 @@ class Assembly:
         self.relations.tell(messages.relation(b))
 
     def _table(self, oid: int) -> KnownTable:
-        """The table of which something comes in the open transaction; its changes are told first."""
+        """The table of which something comes in the open transaction."""
         known = self.relations.tables.get(oid)
         if known is not None:
             return known
-        try:
-            change = self.relations.resolve(oid, self.role)
-        except KeyError:
-            raise DamagedMessage(_NOT_TOLD) from None
-        self.notices.met(change)
+        self.notices.met(self.relations.resolve(oid, self.role))
         return self.relations.tables[oid]
-
-    def _marks(self, oid: int) -> bool:
-        """Is it a marker's table?  Its rows count however early they were."""
-        try:
-            return self._is_marker(self.relations.name_of(oid))
-        except KeyError:
-            raise DamagedMessage(_NOT_TOLD) from None
 
     def _type(self, b: bytes, lsn: int) -> None:
         self.relations.name_type(messages.type_(b))
@@ -302,8 +295,7 @@ class Assembly:
         state.server_us = max(state.server_us, clock_us)
         if state.is_open:
             return
-        begun = state.skip >= NOTICES or (state.skip and self._opened is not None)
-        if not begun and wal_end > state.boundary and not self.notices.holds(wal_end):
+        if (not state.skip or self.behind_notices) and wal_end > state.boundary:
             state.boundary, state.skip = wal_end, 0
         self.notices.settle()
         if state.done:

@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.ports.capture_messages import FORMS, Learned
-from tidelock.adapters.ports.table_form import TableForm
 from tidelock.adapters.process.frames import head
 from tidelock.engine.model.records import LogBatch, read_extension
 
@@ -21,9 +20,9 @@ def frame(batch: LogBatch) -> bytes:
     return head(BATCH, len(body)) + body
 
 
-def forms_frame(forms: tuple[TableForm, ...]) -> bytes:
-    """Forms that were learned, as one frame."""
-    body = _ENCODER.encode(Learned(forms))
+def learned_frame(learned: Learned) -> bytes:
+    """What was learned of tables, as one frame."""
+    body = _ENCODER.encode(learned)
     return head(FORMS, len(body)) + body
 
 

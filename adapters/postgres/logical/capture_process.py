@@ -18,7 +18,7 @@ import msgspec
 
 from tidelock.adapters.ports.capture_messages import FAILED, CaptureOrder, Failed, Stored
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.postgres.logical.batch_frames import forms_frame, frame
+from tidelock.adapters.postgres.logical.batch_frames import frame, learned_frame
 from tidelock.adapters.postgres.logical.captured_log import CapturedLog
 from tidelock.adapters.process.frames import send
 from tidelock.adapters.source.capture_start import run
@@ -33,8 +33,8 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
     parent = Parent(channel, log)
     try:
         for batch in log.batches(parent):
-            if forms := log.take_forms():
-                parent.send(forms_frame(forms))
+            if learned := log.take_learned():
+                parent.send(learned_frame(learned))
             parent.send(frame(batch))
     except SourceError as error:
         channel.setblocking(True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
-from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.records import LogBatch, Position
@@ -41,10 +40,14 @@ class CapturedLog(FeedLog):
         """As `LogReader` has it.  `errand`: is run whenever it is ready while the log says nothing."""
         return self.taken(self._reader, self._reader.steps(errand))
 
-    def take_forms(self) -> tuple[TableForm, ...]:
+    def take_learned(self) -> Learned:
         """As `LogReader` has it."""
-        taken = tuple(self._reader.learned)
-        self._reader.learned.clear()
+        notices = self._reader.notices
+        if notices is None:
+            return Learned()
+        taken = Learned(tuple(notices.learned), notices.looked)
+        notices.learned.clear()
+        notices.looked = None
         return taken
 
     def note_stored(self, position: Position) -> None:

@@ -46,27 +46,27 @@ class Teller(Protocol):
 class Look(msgspec.Struct):
     """A look at the catalogue: the forms of tables there, when the log ended before `end`.
 
-    `known`: what was known then of the tables that were asked for, by oid.  `holds`: no idle place is told before it is
-    compared.
+    `known`: what was known then of the tables that were asked for, by oid.
     """
 
     end: int
     forms: list[Form]
     known: Mapping[int, Form]
-    holds: bool = False
 
 
 class FormNotices:
     """Tells changes of forms for an assembly, in its state.
 
     `learned`: forms to be kept before a checkpoint passes their places; whoever keeps them takes them out.  `look`: the
-    one that is to be compared, if any.  `outrun`: a row told of a table meanwhile, so another look is needed.
+    one that is to be compared, if any.  `outrun`: a row has told of a table since the look.  `looked`: the place behind
+    all that the last look has shown that was not outrun.
     """
 
     def __init__(self, assembly: Teller) -> None:
         self.learned: list[TableForm] = []
         self.look: Look | None = None
         self.outrun = False
+        self.looked: Position | None = None
         self._assembly = assembly
 
     def met(self, change: FormChange | None) -> None:
@@ -75,21 +75,20 @@ class FormNotices:
         rows = state.notices if change is None else self._tell(change)
         self._keep(Position(state.file, state.boundary, rows))
 
-    def holds(self, wal_end: int) -> bool:
-        """Must an idle place wait until a look is compared?"""
-        return self.look is not None and self.look.holds and wal_end < self.look.end
-
-    def settle(self) -> None:
-        """Compare the look, where the log is read up to it and no transaction is open."""
+    def settle(self) -> bool:
+        """Compare the look, where the log is read up to it and no transaction is open.  Returns whether another one is
+        needed."""
         look, state = self.look, self._assembly.state
         if look is None or state.is_open or state.boundary < look.end:
-            return
+            return self.outrun and look is None
         while look.forms and state.skip < NOTICES - 1:
             self._between(self._seen(look, look.forms.pop(0)))
         while not look.forms and look.known and state.skip < NOTICES - 1:
             self._between(self._missed(look))
         if not look.forms and not look.known:
             self.look = None
+            self.looked = self.looked if self.outrun else Position(state.file, state.boundary, state.skip)
+        return self.outrun and self.look is None
 
     # -- what a look shows ---------------------------------------------------------------------------------------
 

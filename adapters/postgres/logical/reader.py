@@ -32,7 +32,7 @@ from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
 from tidelock.adapters.postgres.logical.earlier_reader import free
-from tidelock.adapters.postgres.logical.form_notices import Look
+from tidelock.adapters.postgres.logical.form_notices import FormNotices, Look
 from tidelock.adapters.postgres.logical.history import confirm, require_slot
 from tidelock.adapters.postgres.logical.last_read import SPEAK_BYTES, LastRead, kept_from
 from tidelock.adapters.postgres.logical.overview import suitable, tables
@@ -71,7 +71,7 @@ class LogicalReader:
     """`patterns`: of the feed's tables, all of which the publication must have.  `stored`: the checkpoint that the
     target is known to have; None: nothing is confirmed until `note_stored`.  `further`: places that the log must hold
     besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.  `forms`: all
-    that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `learned` with the
+    that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `notices` with the
     first step that needs them.
     """
 
@@ -92,7 +92,7 @@ class LogicalReader:
         forms: Sequence[TableForm] = (),
     ) -> None:
         self.ready: list[SourceChunk] = []
-        self.learned: list[TableForm] = []
+        self.notices: FormNotices | None = None
         self._place = place
         self._patterns = patterns
         self._wanted = wanted
@@ -110,6 +110,7 @@ class LogicalReader:
         self._period = _LONGEST_SILENCE_OF_OURS
         self._told_at = self._asked_at = self._heard_at = self._looked_at = time.monotonic()
         self._spoke = start.offset  # the end of the log when we wrote into it
+        self._passed: Position | None = None  # the place behind which notices stand, when we did
         self._catalogue = CatalogueSession(place)
         self._questions: list[tuple[int, float]] = []
 
@@ -140,7 +141,7 @@ class LogicalReader:
     def _steps(self, errand: Errand | None) -> Iterator[None]:
         stream, assembly, again = self._begin()
         made, notices = assembly.ready, assembly.notices
-        self.ready, self.learned = made, notices.learned
+        self.ready, self.notices = made, notices
         went_on = looked_at = time.monotonic()
         while True:
             message = stream.next()
@@ -166,14 +167,14 @@ class LogicalReader:
                 self._keepalive(told, assembly)
             else:
                 raise stream.unknown(message)
-            if notices.look is not None:
-                notices.settle()
+            if (notices.look is not None or notices.outrun) and notices.settle():
+                self._look_at_forms(assembly)
             if now - self._told_at >= self._period:
                 self._tell()
             if now - went_on >= self._heartbeat:
                 assembly.go_on()
                 went_on = now
-                if notices.look is None and (notices.outrun or now - looked_at >= FORMS_SECONDS):
+                if notices.look is None and now - looked_at >= FORMS_SECONDS:
                     looked_at = now
                     with contextlib.suppress(Unreachable):  # what is wrong shows in the stream
                         self._look_at_forms(assembly)
@@ -195,7 +196,7 @@ class LogicalReader:
         assembly = Assembly(
             identity.source, here, relations, self._wanted, self._is_marker, self._chunk_rows, self._chunk_bytes
         )
-        self._look_at_forms(assembly, holds=True)
+        self._look_at_forms(assembly)
         again = LastRead(self._place, self._start, slot.confirmed, relations)
         stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
         self._told_at = self._asked_at = self._heard_at = time.monotonic()
@@ -210,7 +211,7 @@ class LogicalReader:
                 f"A later version of Tidelock kept them: run that version, or {RESYNC}",
             ) from None
 
-    def _look_at_forms(self, assembly: Assembly, *, holds: bool = False) -> None:
+    def _look_at_forms(self, assembly: Assembly) -> None:
         """Asks the catalogue for the forms of the feed's tables, to be compared once the log is read up to now.  Raises
         SourceError."""
         ask, relations = self._catalogue.ask, assembly.relations
@@ -219,7 +220,7 @@ class LogicalReader:
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
         forms = read_forms(ask, names, known)
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
-        assembly.notices.look = Look(record_end(lsn_of(end)), forms, known, holds)
+        assembly.notices.look = Look(record_end(lsn_of(end)), forms, known)
         assembly.notices.outrun = False
 
     def _here(self, identity: Identity) -> Position:
@@ -268,13 +269,18 @@ class LogicalReader:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
         assembly.keepalive(keepalive.end, keepalive.clock_us)
-        if not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= SPEAK_BYTES:
-            self._spoke = keepalive.end
+        silent = not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= SPEAK_BYTES
+        if silent or (assembly.behind_notices and self._passed != assembly.place):
+            self._spoke, self._passed = keepalive.end, assembly.place
             self._speak()
 
     def _speak(self) -> None:
         """Writes a message into the log where it has had nothing of the feed's tables for long: that is then the last
-        transaction.  A server that does not let us is left with a place that nothing proves."""
+        transaction.  A server that does not let us is left with a place that nothing proves.
+
+        So it does where notices stand at the log's end: they belong to the next transaction, and whoever waits for a
+        place between two would wait for that one.
+        """
         with contextlib.suppress(SourceError):
             self._catalogue.ask("SELECT pg_logical_emit_message(true, 'tidelock', '')", ())
 

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.column_types import PostgresType, column_of
+from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.messages import Relation, Type
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
 from tidelock.adapters.postgres.logical.relation_changes import (
@@ -111,18 +112,25 @@ class Relations:
         return known.number if known is not None else None
 
     def name_of(self, oid: int) -> TableName:
-        """Returns the name that a table was told of by.  Raises KeyError."""
+        """Returns the name that a table was told of by.  Raises DamagedMessage for one that was not."""
         if (known := self.tables.get(oid)) is not None:
             return known.name
-        told = self._told[oid]
+        told = self._last(oid)
         return TableName(told.schema, told.name)
+
+    def _last(self, oid: int) -> Relation:
+        told = self._told.get(oid)
+        if told is None:
+            raise DamagedMessage("a row comes of a table that was not told before")
+        return told
 
     def resolve(self, oid: int, role_of: Callable[[TableName], Role]) -> FormChange | None:
         """Make the table known of which a row comes.  Returns what the last relation message says of a change of it.
 
-        Raises KeyError for a table that was not told of, UnsuitableLog, and what the catalogue raises.
+        Raises DamagedMessage for a table that was not told of, UnsuitableLog, and what the catalogue raises.
         """
-        relation = self._told.pop(oid)
+        relation = self._last(oid)
+        del self._told[oid]
         name = TableName(relation.schema, relation.name)
         role, former = role_of(name), self._forms.get(relation.oid)
         if role is Role.UNWANTED:
