@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidelock.adapters.app.init_plan import PlannedStatement
+from tidelock.adapters.app.no_workers import still_workers
 from tidelock.adapters.bookkeeping.tables import TABLES, quote
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
@@ -22,10 +23,12 @@ _FAILED: Final = "tidelock_parked"
 
 
 async def removal_plan(feed: Feed) -> list[PlannedStatement]:
-    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs; SourceError, TargetError.
-    """
+    """Returns the statements in the order to run them.  Raises CannotRun while the feed runs; SourceError, TargetError,
+    LogError."""
     if feed.target_url.scheme == "hive":
         raise CannotRun(error("target-hive", "a feed to Hive keeps its place beside the tables", "Delete its folder"))
+    if workers := await still_workers(feed, lambda _: None):
+        raise CannotRun(error("feed-runs", workers, "End all of them (SIGTERM), then remove again"))
     async with session(feed.target_url) as target:
         there = await _bookkeeping(feed, target)
         async with source_inspected(feed) as source:

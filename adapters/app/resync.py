@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tidelock.adapters.app.no_workers import still_workers
 from tidelock.adapters.bookkeeping.lease import Claim
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.feed import check
@@ -37,16 +38,15 @@ from tidelock.adapters.checks.refusals import tables_there
 from tidelock.adapters.checks.source import sees_all
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
+from tidelock.adapters.operator.first_place import kept
 from tidelock.adapters.operator.kept_forms import begin_anew
 from tidelock.adapters.operator.runs import RunsAlready, admitted
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.ports.source import Beginning
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
 from tidelock.adapters.row_copy.direct import large
@@ -54,7 +54,7 @@ from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.adapters.wiring.source_tables import MySqlTables, tables_at
-from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
+from tidelock.adapters.wiring.sources import overview_of, source_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.copy.copy_validation import fault
@@ -66,9 +66,6 @@ _WHAT_IT_IS_FOR = (
     "log-message-size", "slot-missing", "slot-lost", "slot-recreated", "publication-missing", "publication-lacks",
 )  # fmt: skip
 """Findings of `check` that do not keep a resync from being done: topics, slot and publication are made anew."""
-WORKERS_SECONDS = 9.0
-"""How long a resync waits for workers to be gone: longer than a dead one's session lives."""
-LOOK_SECONDS = 0.5
 
 
 class Resync(msgspec.Struct, frozen=True):
@@ -116,7 +113,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         from tidelock.adapters.kafka.removal import remove
 
         await remove(feed.log_url, feed.name)
-    beginning = await _kept(feed, resync.place)
+    beginning = await kept(feed, await asyncio.to_thread(overview_of, feed), resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -144,17 +141,6 @@ async def begin(feed: Feed, resync: Resync) -> None:
         await run("COMMIT")
 
 
-async def _kept(feed: Feed, place: Position) -> Beginning:
-    """Returns where the feed goes on; where the source keeps its log for the feed, from now on.  Raises
-    SourceError."""
-    if not keeps_for_us(feed.source_url):
-        return Beginning(place)
-    mapping = Mapping(rules_of(feed), feed.schema)
-    found = (await asyncio.to_thread(overview_of, feed)).tables
-    tables = [name for name in found if mapping.selects(name)]
-    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, place)
-
-
 async def _all_as_seen(book: Books, epochs: dict[int, int]) -> bool:
     """Tells whether no group has a newer owner; waits for what older ones are committing, and lets none begin."""
     sql = f"SELECT grp, epoch FROM {book.table('tidelock_owner')} WHERE feed = %s FOR UPDATE"
@@ -173,9 +159,9 @@ async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun
     owners = await book.owners()
     if not owners and not begun:
         raise never_ran(feed)
-    if feed.log_url is not None:
-        await _without_workers(feed, feed.log_url, tell)
-    elif any(group != 0 for group in owners):
+    if workers := await still_workers(feed, tell):
+        raise _refused("running", workers, "End all of them (SIGTERM), then resync again")
+    if feed.log_url is None and any(group != 0 for group in owners):
         raise _refused(
             "scaled-out",
             f"feed {feed.name} has run as workers over Kafka, and its file names no log there",
@@ -186,25 +172,6 @@ async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun
     except RunsAlready as problem:
         raise _refused("running", str(problem), "End that run (SIGTERM), then resync again") from None
     return next((str(owner.halted.alarm) for owner in owners.values() if owner.halted is not None), "")
-
-
-async def _without_workers(feed: Feed, log: Endpoint, tell: Callable[[str], None]) -> None:
-    """Returns once the feed has no workers; the session of one that was killed lives a while.  Raises Refused."""
-    from tidelock.adapters.kafka.membership import members
-
-    end, told = time.monotonic() + WORKERS_SECONDS, False
-    while hosts := await members(log, feed.name):
-        if time.monotonic() > end:
-            count = f"{len(hosts)} worker{'s' if len(hosts) > 1 else ''}"
-            raise _refused(
-                "running",
-                f"feed {feed.name} has {count}, on {', '.join(dict.fromkeys(hosts))}",
-                "End all of them (SIGTERM), then resync again",
-            )
-        if not told:
-            told = True
-            tell(f"Kafka knows of {len(hosts)} workers: waiting to see whether they are alive")
-        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _fit(feed: Feed) -> None:

@@ -17,19 +17,19 @@ import msgspec
 from tidelock.adapters.app.embedded_log import EmbeddedLog
 from tidelock.adapters.app.pulse import Pulse
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
-from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.refusals import refusals, tables_there
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import start_copy
-from tidelock.adapters.operator.adoption import adopted, proven
+from tidelock.adapters.operator.adoption import adopted
 from tidelock.adapters.operator.copies import resync_pending
-from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew
+from tidelock.adapters.operator.first_place import first_place, has_place
+from tidelock.adapters.operator.kept_forms import KeptForms
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.ports.source import Beginning, Overview
+from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
 from tidelock.adapters.process.signals import heard
@@ -41,9 +41,9 @@ from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
-from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of, start_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, start_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
@@ -212,7 +212,7 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     if not begun:
-        start = await _first_place(feed, await kept(feed, source, start))
+        start = await first_place(feed, source) or start
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -299,23 +299,6 @@ def _unmatched(feed: Feed, pattern: str) -> str:
     return f"{told}; if there is one, the user cannot see it: GRANT SELECT ON `{schema}`.* TO '{user}'@'…'"
 
 
-async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
-    """Has the source keep its log for a feed without a checkpoint; returns where the feed begins.  Raises
-    SourceError."""
-    if not keeps_for_us(feed.source_url):
-        return Beginning(start)
-    mapping = Mapping(rules_of(feed), feed.schema)
-    tables = [name for name in source.tables if mapping.selects(name)]
-    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
-
-
-async def _first_place(feed: Feed, beginning: Beginning) -> Position:
-    """Keeps the forms of the tables where the feed begins, and returns that place, which is to be stored after it."""
-    async with session(feed.target_url) as target:
-        await begin_anew(Books(feed, target), beginning.forms)
-    return beginning.place
-
-
 async def _ask_target(
     feed: Feed, guest: Claim | None, progress: Progress
 ) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
@@ -325,13 +308,8 @@ async def _ask_target(
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
         asks = keeps_for_us(feed.source_url) and not findings
-        begun = not asks or await _has_checkpoint(feed, target)
+        begun = not asks or await has_place(feed, target)
         return findings, over, await tables_there(feed, target), begun
-
-
-async def _has_checkpoint(feed: Feed, target: TargetSession) -> bool:
-    table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
-    return bool(await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name))
 
 
 async def _resync_pending(feed: Feed) -> bool:
@@ -347,16 +325,7 @@ async def fix_start(feed: Feed) -> Position | None:
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
     if feed.start == "copy":
         await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
-    async with session(feed.target_url) as target:
-        table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
-        if await _has_checkpoint(feed, target):
-            return None
-        beginning = await kept(feed, source, start_of(feed, source))
-        await begin_anew(Books(feed, target), beginning.forms)
-        position = await proven(feed, beginning.place)
-        words = msgspec.json.encode(position).decode()
-        await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
-    return position
+    return await first_place(feed, source)
 
 
 def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:

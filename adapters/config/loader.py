@@ -163,8 +163,6 @@ class Reading:
             self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use dead_letter")
 
     def _refuse_not_yet_of_postgres(self, feed: Feed) -> None:
-        if feed.log_url is not None:
-            self._fail(("log",), f"a PostgreSQL source is read by one process: log: {_EMBEDDED}")
         if feed.target_url.scheme == "hive":
             self._fail(("target",), "hive:// is not supported with a PostgreSQL source yet")
         if feed.start not in ("now", "copy"):

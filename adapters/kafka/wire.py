@@ -3,8 +3,8 @@
 Every record describes itself: it carries the shapes of all tables that it uses, so reading can begin at any record.
 A new form takes the next version number and a decoder of its own beside those here; what was written stays readable.
 Version 2 is version 1 with what only a PostgreSQL source has: values that its log does not tell (`records.UNKNOWN`),
-kinds and values that version 1 has no form for.  A program that knows version 1 alone must refuse it; what needs it not
-is written as version 1.
+kinds, values and added columns that version 1 has no form for.  A program that knows version 1 alone must refuse it;
+what needs it not is written as version 1.
 Byte for byte in docs/reference/changes-topic.md, which tests/adapters/test_wire.py holds to its word.  A record has no
 checksum of its own: Kafka's, of the batch that it is in, goes with it from producer to consumer, who compares it.
 """
@@ -86,7 +86,8 @@ def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
         plan=plan,
         schema=xxhash.xxh3_64_intdigest(shapes),
     )
-    return (_SECOND if any(map(_is_of_postgres, batch.shapes.values())) else _FIRST) + _encode(body)
+    second = (batch.ddl is not None and batch.ddl.added) or any(map(_is_of_postgres, batch.shapes.values()))
+    return (_SECOND if second else _FIRST) + _encode(body)
 
 
 def _is_of_postgres(shape: Shape) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
@@ -20,7 +21,6 @@ from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.scale_out import ScaleOut, least, log_of, scale_out, unbegun
 from tidelock.adapters.operator.store import (
-    COORDINATOR,
     Books,
     FailedRow,
     FailedRowDetail,

@@ -27,13 +27,16 @@ class KeptForms:
         self._feed = feed
         self._owner = (group, epoch)
 
-    async def read(self, checkpoint: Position) -> bool:
+    async def read(self, checkpoint: Position, *, ahead: bool = False) -> bool:
         """Reads what is kept, and removes all but the forms in force at the checkpoint.  Returns whether any was.
-        Raises TargetError."""
+
+        `ahead`: the log was read beyond the checkpoint for good, so the forms behind it stay too.  Raises TargetError.
+        """
         async with session(self._feed.target_url) as target:
             book = Books(self._feed, target)
             found = await _read(book)
-            self.all = tuple(in_force(found, checkpoint))
+            behind = [form for form in found if ahead and form.place.order > checkpoint.order]
+            self.all = (*in_force(found, checkpoint), *behind)
             left = set(map(_key, self.all))
             for form in found:
                 if _key(form) not in left:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
@@ -24,7 +25,6 @@ from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Ddl, Position, Row, Shape, TableName
 
-COORDINATOR = -1
 _THIS = "WHERE feed = %s"
 _IDENTITY = "source, number, ordinal"
 

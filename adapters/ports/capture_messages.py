@@ -30,8 +30,9 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
     (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
-    need keep nothing for us; None: that is not known.  `forms`: all that are kept of the tables; those that hold at
-    `start` are in force.
+    need keep nothing for us; None: that is not known.  `reader_name`: the name of all readers of this log of which one
+    alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
+    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
     """
 
     source: Endpoint
@@ -48,6 +49,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     further: tuple[Position, ...] = ()
     cuts: tuple[Position, ...] = ()
     stored: Position | None = None
+    reader_name: str = ""
     forms: tuple[TableForm, ...] = ()
 
 
@@ -66,7 +68,7 @@ class Learned(msgspec.Struct, frozen=True):
         return bool(self.forms) or self.looked is not None
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, tag=True):
     """Tells a capture process that the target has stored this checkpoint, for good."""
 
     position: Position

@@ -49,7 +49,7 @@ class TableView(Protocol):
 
 
 class LogReader(Protocol):
-    """Reads the log in this process, in the place of a capture process."""
+    """Reads the log in this process, in the place of a capture process.  All in one thread."""
 
     @property
     def unanswered(self) -> Unanswered:
@@ -63,6 +63,20 @@ class LogReader(Protocol):
 
     def batches(self) -> Iterator[LogBatch]:
         """The log behind the order's `start`, for ever; ends the reading when it is closed."""
+        ...
+
+    def note_stored(self, position: Position) -> None:
+        """Takes a checkpoint that the target has stored for good: a source that keeps its log for us need keep nothing
+        before it.  Raises SourceError."""
+        ...
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until `tend` is to be called, if nobody takes the next batch before; None: never."""
+        ...
+
+    def tend(self) -> None:
+        """Lets the source hear of us while nobody takes the batches.  Raises SourceError."""
         ...
 
     def close(self) -> None: ...
@@ -110,6 +124,11 @@ class Source(Protocol):
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         """Passes where the log is the one that these places belong to; a place without a proof passes.  Raises
         OtherHistory."""
+        ...
+
+    def require_log_behind(self, place: Position) -> None:
+        """Passes where the log is the one that the place belongs to, and the source has all that follows it there.
+        Raises OtherHistory, PurgedPosition."""
         ...
 
     # ------------------------------------------------------------------ what readers of the tables see

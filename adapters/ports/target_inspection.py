@@ -81,7 +81,7 @@ class Target(Protocol):
         ...
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
-        """Returns where the feed goes on from, of the lowest group; None before the first run."""
+        """Returns where the feed goes on from (`bookkeeping.checkpoints`); None before the first run."""
         ...
 
     async def execute(self, statement: str) -> None:

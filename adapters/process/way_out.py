@@ -15,7 +15,8 @@ FILL_ANEW: Final = "let a feed of a new name with `start: copy` fill its tables 
 
 def of_workers(hint: str) -> str:
     """Returns the advice for workers: they are still there, and begin anew as soon as they are told to."""
-    return hint.replace(RESYNC, COPY_ANEW).replace("`tidelock run FEED`", "`tidelock resume FEED`")
+    begun = hint.replace(f". {RESYNC}", f". {COPY_ANEW[0].upper()}{COPY_ANEW[1:]}")
+    return begun.replace(RESYNC, COPY_ANEW).replace("`tidelock run FEED`", "`tidelock resume FEED`")
 
 
 def of_hive(hint: str) -> str:

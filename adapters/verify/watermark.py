@@ -10,9 +10,9 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
-from tidelock.adapters.operator.store import COORDINATOR
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.wiring.sources import source_of

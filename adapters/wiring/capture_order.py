@@ -19,9 +19,10 @@ def order_of(
     further: Sequence[Position] = (),
     cuts: Sequence[Position] = (),
     stored: Position | None = None,
+    reader_name: str = "",
     forms: Sequence[TableForm] = (),
 ) -> CaptureOrder:
-    """Returns the order; `further`, `cuts`, `stored` and `forms` as `CaptureOrder` has them."""
+    """Returns the order; the others as `CaptureOrder` has them."""
     target = feed.target_url
     return CaptureOrder(
         source=feed.source_url,
@@ -34,5 +35,6 @@ def order_of(
         further=tuple(further),
         cuts=tuple(cuts),
         stored=stored,
+        reader_name=reader_name,
         forms=tuple(forms),
     )

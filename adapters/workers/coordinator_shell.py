@@ -13,6 +13,7 @@ from typing import Final
 
 from aiokafka.errors import KafkaError
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.checks.refusals import refusals
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
@@ -32,8 +33,6 @@ from tidelock.engine.capture.mapping import Mapping
 
 log = logging.getLogger(__name__)
 
-COORDINATOR: Final = -1
-"""Its group in the bookkeeping."""
 AGAIN_SECONDS: Final = 2.0
 DISPLACED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 

@@ -16,8 +16,10 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, News, SoleWriter
 from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
+from tidelock.adapters.workers.publisher_forms import PublisherForms
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.cluster.coordinator import Coordinator
@@ -106,6 +108,8 @@ class CoordinatorTerm:
         self._epoch = taken.epoch
         self._tables = list(taken.tables)
         self._mailbox.insert(0, taken)
+        if keeps_for_us(self._feed.source_url):
+            self._publishing.forms = PublisherForms(self._feed, taken.epoch)
         self._start(self._write())
         self._start(self._drive())
         self._start(self._look_after_log())
@@ -135,7 +139,8 @@ class CoordinatorTerm:
             case StorePlan():
                 self._to_write.append(effect)
                 self._written.set()
-            case Announce():
+            case Announce(feed=feed):
+                self._publishing.stored(feed.checkpoint)
                 if self._to_write and isinstance(self._to_write[-1], Announce):
                     self._to_write.pop()
                 self._to_write.append(effect)

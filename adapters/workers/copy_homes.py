@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import control
 from tidelock.adapters.kafka.control import SeenControl
 from tidelock.adapters.operator.feed_control import books
-from tidelock.adapters.operator.store import COORDINATOR, Books
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError, Wanted
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning

@@ -88,13 +88,21 @@ class FlushBuffer:
 
     # ------------------------------------------------------------------ in the capture thread
 
+    def has_room(self, seconds: float | None) -> bool:
+        """Waits until `add` need not wait, or so long (None: for ever); returns whether it need not."""
+        with self._room:
+            return self._room.wait_for(self._is_open, seconds)
+
+    def _is_open(self) -> bool:
+        return self._open.size < self._flush_bytes and self._publisher.statement is None
+
     def add(self, batch: LogBatch) -> None:
         """Adds a batch; waits while the open flush is full or a statement waits for leave.
 
         Raises TooLarge, NoGroup: nothing that is open will be taken, `fail` must follow.
         """
         with self._room:
-            self._room.wait_for(lambda: self._open.size < self._flush_bytes and self._publisher.statement is None)
+            self._room.wait_for(self._is_open)
             sound, self._sound = self._sound, False  # until all of the batch is in, the flush must not be settled
             flush = self._open
             for home, part in self._parts(batch):

@@ -108,15 +108,10 @@ async def _obstacle(feed: Feed, places: dict[int, Position]) -> str:
         told = ", ".join(f"group {group} at {place}" for group, place in sorted(places.items()))
         return f"Its groups stand at places of different servers' logs ({told})"
     least = min(places.values(), key=lambda place: place.order)
-    source = source_of(feed.source_url)
     try:
-        await asyncio.to_thread(source.confirm, least)
-        patterns = [rule.source for rule in feed.tables]
-        earliest = (await asyncio.to_thread(source.look, patterns, earliest=True)).earliest
+        await asyncio.to_thread(source_of(feed.source_url).require_log_behind, least)
     except Unreachable:
         return ""
     except SourceError as error:
         return error.message
-    if earliest.order > least.order:
-        return f"The source's log begins at {earliest}, behind {least} where the group that is least far stands"
     return ""

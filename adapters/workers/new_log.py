@@ -20,6 +20,7 @@ come are those of `places` behind the log's end, whoever publishes.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -40,6 +41,16 @@ from tidelock.engine.protocol.published_log import PublishedLog
 def publisher_id(feed: Feed) -> str:
     """Returns the transactional id that all publishers of the feed have: it fences."""
     return f"tidelock.{feed.name}.publisher"
+
+
+def reader_name(feed: Feed) -> str:
+    """Returns the name that readers of the source's log for publishers of this feed have, with this log and target.
+
+    Whoever has the publisher's id knows that all others of the name are over.
+    """
+    assert feed.log_url is not None, "the feed's log is in Kafka"
+    same = (feed.name, feed.schema, str(feed.target_url), *sorted(feed.log_url.servers))
+    return f"tidelock publisher {hashlib.blake2b(' '.join(same).encode(), digest_size=8).hexdigest()}"
 
 
 async def shut_out(kafka: dict[str, Any], transactional_id: str) -> None:

@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from collections import Counter
 from typing import Final
 
 import msgspec
 
+from tidelock.adapters.ports.capture_messages import Stored
 from tidelock.adapters.workers.group_commit import Flush
 from tidelock.adapters.workers.log_end import LogEnd
-from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, Published, PublishOn
+from tidelock.adapters.workers.publisher_messages import (
+    AT_STATEMENT,
+    PUBLISHED,
+    AtStatement,
+    FormsKept,
+    Published,
+    PublishOn,
+)
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 REPORT_SECONDS: Final = 0.2
+_FROM_PARENT: Final = msgspec.msgpack.Decoder(PublishOn | FormsKept | Stored)
 
 
 class Parent:
-    """The other side of the socket.  `gone` is done when it has closed it."""
+    """The other side of the socket.  `gone` is done when it has closed it.  `stored`: the checkpoint that it has told
+    last.  `kept`: set once it has told that forms are kept."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.stored: Position | None = None
+        self.kept = threading.Event()
         self._writer = writer
         self._plans: asyncio.Queue[TablePartitioning] = asyncio.Queue()
         self.gone = asyncio.create_task(self._listen(reader))
@@ -52,8 +65,13 @@ class Parent:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 length = int.from_bytes(await reader.readexactly(4), "little")
-                order = msgspec.msgpack.decode(await reader.readexactly(length), type=PublishOn)
-                self._plans.put_nowait(order.plan)
+                told = _FROM_PARENT.decode(await reader.readexactly(length))
+                if isinstance(told, Stored):
+                    self.stored = told.position
+                elif isinstance(told, FormsKept):
+                    self.kept.set()
+                else:
+                    self._plans.put_nowait(told.plan)
 
 
 class PublishReport:

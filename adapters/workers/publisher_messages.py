@@ -1,7 +1,9 @@
 """Messages between the publisher process and its parent: frames of `adapters.process.frames`, over one socket pair.
 
-To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`.  From it: `Published` and
-`AtStatement`, in between `Unanswered`, and last of all a `Failed` (`adapters.ports.capture_messages`).
+To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`, and `Stored`
+(`adapters.ports.capture_messages`) for a checkpoint that every group has stored or passed, and a `FormsKept` for each
+`Learned`, without which it does not go on.  From it: `Published` and
+`AtStatement`, in between `Unanswered` and `Learned`, and last of all a `Failed`.
 """
 
 from __future__ import annotations
@@ -41,10 +43,14 @@ class PublishOrder(msgspec.Struct, frozen=True):
     bases: tuple[int, ...] = ()
 
 
-class PublishOn(msgspec.Struct, frozen=True):
+class PublishOn(msgspec.Struct, frozen=True, tag=True):
     """Tells that the statement has passed everywhere: publish on, under this plan."""
 
     plan: TablePartitioning
+
+
+class FormsKept(msgspec.Struct, frozen=True, tag=True):
+    """Tells that the forms of the last `Learned` are kept."""
 
 
 class Published(msgspec.Struct, frozen=True):

@@ -6,7 +6,8 @@ order:
 
 1. The transactional producer starts, which fences any older publisher of the feed and ends its open transaction.
 2. Only then is the log's end read: nobody can move it any more, and it says where the source is read on from.
-3. A thread reads and decodes the source; this loop commits what it collected, one Kafka transaction after another.
+3. A thread reads and decodes the source (`capturing`); this loop commits what it collected, one Kafka transaction
+   after another.
 4. After a statement it waits for `GoOn`; the end of the log tells a later process that one waits.
 
 It holds no state, so every failure has one answer: it says why and ends, and the next one begins at 1.  A commit whose
@@ -18,11 +19,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from typing import Final
 
 from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
@@ -34,17 +33,17 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.kafka.connection import LogError, client_options, reach, stopped
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, CaptureOrder, Failed, Unanswered
-from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
 from tidelock.adapters.process.frames import receive
-from tidelock.adapters.process.gc_tuning import calm
-from tidelock.adapters.wiring.sources import load_reader, source_of
-from tidelock.adapters.workers.group_commit import FlushBuffer, TooLarge
+from tidelock.adapters.process.told_by_parent import parents_channel
+from tidelock.adapters.wiring.sources import load_reader
+from tidelock.adapters.workers.capturing import Capturing
+from tidelock.adapters.workers.group_commit import FlushBuffer
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
 from tidelock.adapters.workers.parent import Parent, PublishReport
 from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
 from tidelock.adapters.workers.publisher_messages import PublishOrder
-from tidelock.engine.cluster.log_partitioner import LogPartitioner, NoGroup
+from tidelock.engine.cluster.log_partitioner import LogPartitioner
 
 # So that a record stays below 1 MiB where rows allow: values take up to four times the bytes that the binlog has.
 RECORD_LOG_BYTES: Final = 256 << 10
@@ -54,16 +53,11 @@ SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its tu
 
 def main() -> None:
     """Runs the process."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
-        signal.signal(number, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
     sys.setswitchinterval(SWITCH_SECONDS)
     load_reader(sys.argv[2])
-    calm()
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    with contextlib.suppress(EOFError, ConnectionError):
-        order = msgspec.msgpack.decode(receive(channel), type=PublishOrder)
-        asyncio.run(_run(order, channel))
+    with parents_channel() as channel:
+        asyncio.run(_run(msgspec.msgpack.decode(receive(channel), type=PublishOrder), channel))
 
 
 async def _run(order: PublishOrder, channel: socket.socket) -> None:
@@ -131,7 +125,14 @@ async def _publish_from(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(parent.tell, UNANSWERED, waits)
 
-    threading.Thread(target=_capture, args=(capture, buffer, tell), name="capture", daemon=True).start()
+    def learned(what: Learned) -> threading.Event:
+        parent.kept.clear()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(parent.tell, FORMS, what)
+        return parent.kept
+
+    capturing = Capturing(capture, buffer, lambda: parent.stored, tell, learned)
+    threading.Thread(target=capturing.run, name="capture", daemon=True).start()
     while True:
         flush = await buffer.take()
         if isinstance(flush, Failed):
@@ -144,36 +145,6 @@ async def _publish_from(
             plan = await parent.leave(flush.position, flush.statement)
             await sees(producer, order.topic, plan.partitions)
             buffer.go_on(plan)
-
-
-def _capture(order: CaptureOrder, buffer: FlushBuffer, tell: Callable[[Unanswered], None]) -> None:
-    """Reads the source, in the capture thread, until that fails.  `tell`: takes a transaction that is prepared for
-    long.
-    """
-    reader, told = source_of(order.source).reader(order), Unanswered()
-    try:
-        for batch in reader.batches():
-            buffer.add(batch)
-            if (now := reader.unanswered) != told:
-                told = now
-                tell(told)
-    except SourceError as error:
-        buffer.fail(Failed.of(error))
-    except TooLarge as error:
-        buffer.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
-    except NoGroup as error:
-        buffer.fail(
-            Failed(
-                "NoGroup",
-                str(error),
-                f"Create {error.table} at the target (`tidelock init` prints the statement) or leave it out of "
-                "`tables`, then run the feed again",
-                retryable=False,
-            )
-        )
-    except Exception as error:  # a bug: the parent must hear of it, whatever it is
-        buffer.fail(Failed(type(error).__name__, f"the capture failed: {error!r}", "Please report this", False))
-        raise
 
 
 async def _close(producer: AIOKafkaProducer) -> None:

@@ -20,14 +20,17 @@ from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.ports.capture_messages import Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import Failed, Learned, Unanswered
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
-from tidelock.adapters.workers.new_log import publisher_id, shut_out
+from tidelock.adapters.workers.new_log import publisher_id, reader_name, shut_out
 from tidelock.adapters.workers.publisher import PublisherProcess
+from tidelock.adapters.workers.publisher_forms import PublisherForms
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     CoordinatorEvent,
@@ -72,6 +75,9 @@ class Publishing:
         self._topic = changes_topic(feed.name)
         self._id = publisher_id(feed)
         self._process: PublisherProcess | None = None
+        self._stored: Position | None = None
+        self.forms: PublisherForms | None = None
+        """Of a source whose reader learns forms of tables."""
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
         self._delay = 0.0
@@ -100,6 +106,13 @@ class Publishing:
     async def stop(self) -> None:
         """Ends it."""
         await self._end()
+
+    def stored(self, position: Position) -> None:
+        """Notes that every group has stored this checkpoint, or a later one."""
+        if position != self._stored:
+            self._stored = position
+            if self._process is not None:
+                self._process.tell_stored(position)
 
     @property
     def unanswered(self) -> Unanswered:
@@ -156,8 +169,21 @@ class Publishing:
             return SourceFailed(Alarm("log", str(error), error.hint), retryable=False)
 
     async def _publish(self, plan: TablePartitioning, effect: StartPublisher) -> None:
+        try:
+            forms = await self.forms.all(effect.start) if self.forms is not None else ()
+        except TargetError as error:
+            self.hindrance = str(error)
+            self._post(SourceFailed(Alarm("target", str(error), error.hint), retryable=True))
+            return
         order = PublishOrder(
-            capture=order_of(self._feed, effect.start, cuts=self.log.places),
+            capture=order_of(
+                self._feed,
+                effect.start,
+                cuts=self.log.places,
+                stored=self._stored or effect.start,
+                reader_name=reader_name(self._feed),
+                forms=forms,
+            ),
             log=self._url,
             topic=self._topic,
             transactional_id=self._id,
@@ -181,6 +207,8 @@ class Publishing:
             log.warning("feed %s: %s", self._feed.name, process.unanswered)
         match said:
             case Published() as said:
+                if first and self.forms is not None and not await self._kept(self.forms.read_on(said.position)):
+                    return False
                 if not first:
                     self._heard, self.hindrance = time.monotonic(), ""
                 if said.rows:
@@ -189,6 +217,12 @@ class Publishing:
             case AtStatement() as said:
                 self._heard, self.hindrance = None, ""
                 self._post(StatementReached(said.ddl, said.position))
+            case Learned(forms=forms):
+                assert self.forms is not None, "it was told to wait for them"
+                if not await self._kept(self.forms.keep(forms)):
+                    return False
+                with contextlib.suppress(ConnectionError):  # it has died: `next` says so
+                    await process.forms_kept()
             case Failed() as failed if failed.kind == FENCED:
                 self._displaced(failed.message)
                 return False
@@ -196,4 +230,14 @@ class Publishing:
                 self.hindrance = failed.message if failed.retryable else ""
                 self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
                 return False
+        return True
+
+    async def _kept(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Does what forms of tables are kept with at the target; returns whether it is done.  Else the feed halts."""
+        try:
+            await work
+        except TargetError as error:
+            why = f"forms of the source's tables cannot be kept: {error}"
+            self._post(SourceFailed(Alarm("TargetError", why, of_workers(error.hint)), retryable=False))
+            return False
         return True

@@ -11,23 +11,30 @@ import asyncio
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.adoption import proven
+from tidelock.adapters.operator.first_place import first_place
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.wiring.session import session
-from tidelock.adapters.wiring.sources import overview_of, start_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, start_of
 from tidelock.engine.model.records import Position
 
 
 async def beginning(feed: Feed) -> Position:
-    """Returns the place.  Raises SourceError, TargetError."""
+    """Returns the place.  Where a source keeps its log for each feed alone, it is stored.  Raises SourceError,
+    TargetError."""
     stood = await _where_groups_stand(feed)
-    if stood is not None:
-        return await proven(feed, stood)
-    source = await asyncio.to_thread(overview_of, feed, first_run=True)
-    return await proven(feed, start_of(feed, source))
+    if stood is None:
+        source = await asyncio.to_thread(overview_of, feed, first_run=True)
+        if not keeps_for_us(feed.source_url):
+            return await proven(feed, start_of(feed, source))
+        stood = await first_place(feed, source) or await _where_groups_stand(feed)
+    if stood is None:
+        raise TargetError(f"feed {feed.name} begins at a place that was removed again just now", "It is tried again")
+    return await proven(feed, stood)
 
 
 async def _where_groups_stand(feed: Feed) -> Position | None:
@@ -39,7 +46,7 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
     if not stored:
         return None
     positions = {int(group): msgspec.json.decode(words, type=Position) for group, words in stored}
-    begun = positions.pop(-1, None)
+    begun = positions.pop(COORDINATOR, None)
     places = list(positions.values()) or ([begun] if begun else [])
     if receipts[0][0] or any(place.order != places[0].order for place in places):
         told = ", ".join(f"group {group} at {place}" for group, place in sorted(positions.items()))

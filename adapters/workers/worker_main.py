@@ -15,9 +15,10 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.runtime.progress import Progress
-from tidelock.adapters.wiring.sources import overview_of, source_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
 from tidelock.adapters.workers.worker import NoRecordsReceived, Worker
 from tidelock.engine.model.records import Position
+from tidelock.engine.protocol.group_reports import FeedState
 
 OK, FAILED, OPERATOR = 0, 1, 4
 SAMPLE_SECONDS: Final = 0.25
@@ -83,12 +84,18 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
                 progress.message(str(state.alarm))
                 return OPERATOR
             if (
-                state.checkpoint.order >= goal.order
+                _reached(worker.feed, state).order >= goal.order
                 and await _of_that_log(worker, state.checkpoint, progress)
                 and not await _copying(worker.feed)
             ):
                 return OPERATOR if worker.parked else OK
     return OK
+
+
+def _reached(feed: Feed, state: FeedState) -> Position:
+    """Returns how far the feed is.  Of a source that keeps its log for us, places where nothing happened to the feed's
+    tables are stored rarely: what is committed there counts, and groups store it as they end."""
+    return state.resolved if keeps_for_us(feed.source_url) else state.checkpoint
 
 
 async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress) -> bool:

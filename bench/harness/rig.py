@@ -29,6 +29,7 @@ from bench.harness.servers import Postgres, Server
 from bench.harness.session import Flavor, Session, connect
 from bench.harness.tidelock import COMMAND, Feed, Process
 from bench.harness.workload.workload import Counts, Workload
+from tidelock.engine.model.records import Position
 
 RUN_SECONDS = 120.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
@@ -83,7 +84,7 @@ class Rig:
         self.options = options
         self.program: Sequence[str] = COMMAND
         self.cwd: Path | None = None
-        self.source_url, self.target_url = self._source_place, target.url()
+        self.source_url, self.target_url = self.source_place, target.url()
         self._violations = target.unique_violations()
         self._processes: list[Process] = []
         self._session = self._source_made()
@@ -93,7 +94,7 @@ class Rig:
         self.start_at = self.here()
 
     @property
-    def _source_place(self) -> str:
+    def source_place(self) -> str:
         """The administrator's URL of the source."""
         return self.source.url(self.schema if isinstance(self.source, Postgres) else "")
 
@@ -105,7 +106,7 @@ class Rig:
             return made
         made.send(f"ALTER DATABASE {self.schema} SET search_path = {self.schema}")
         made.close()
-        made = connect(self._source_place)
+        made = connect(self.source_place)
         made.send(f"CREATE SCHEMA {self.schema}")
         return made
 
@@ -153,6 +154,14 @@ class Rig:
         file, offset, *_ = self._session.rows(statement)[0]
         return f"{file}:{offset}"
 
+    def place(self) -> Position:
+        """The end of the source's log now."""
+        if isinstance(self.source, Postgres):
+            end = self._session.rows("SELECT (pg_current_wal_lsn() - '0/0')::bigint::text")[0][0]
+            return Position("server/timeline", int(end))
+        file, _, offset = self.here().rpartition(":")
+        return Position(file, int(offset))
+
     def purge(self) -> None:
         """Remove all log files at the source but a new one; MariaDB keeps a file until InnoDB has flushed it."""
         self.at_source("FLUSH LOGS")
@@ -171,7 +180,7 @@ class Rig:
     def reconnect(self) -> None:
         """After a server was restarted."""
         self.disconnect()
-        self._session, self._target = connect(self._source_place), connect(self.target.url())
+        self._session, self._target = connect(self.source_place), connect(self.target.url())
         self._enter()
 
     def _enter(self) -> None:
@@ -241,7 +250,7 @@ class Rig:
 
     def differences(self) -> Differences:
         pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
-        return compare(self._source_place, self.target, pairs)
+        return compare(self.source_place, self.target, pairs)
 
     def equal(self) -> bool:
         """No row differs; a table or column that is not there yet is a difference too."""
@@ -301,7 +310,7 @@ class Rig:
 
     def _drop_slots(self) -> None:
         """A slot holds the log of a server that many share, and there are few."""
-        admin = connect(self._source_place)
+        admin = connect(self.source_place)
         try:
             ours = f"FROM pg_replication_slots WHERE database = '{self.schema}'"
             admin.send(f"SELECT pg_terminate_backend(active_pid) {ours} AND active")

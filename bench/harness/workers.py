@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.harness.rig import Rig, tidelock, until
-from bench.harness.servers import Server
+from bench.harness.servers import Postgres
 from bench.harness.session import connect
 from bench.harness.tidelock import Process
 from bench.harness.watching import Watch
@@ -257,9 +257,16 @@ class Workers:
 
     def until_caught_up(self, seconds: float = CATCH_UP_SECONDS) -> None:
         """Until the feed's checkpoint has passed what the source has now."""
-        file, _, offset = self.rig.here().rpartition(":")
-        goal = Position(file, int(offset))
+        goal = self.rig.place()
+        if isinstance(self.rig.source, Postgres):
+            self.until(lambda: self._resolved(goal), f"all up to {goal} committed", seconds)
+            return
         self.until(lambda: self.checkpoint_reached(goal), f"the checkpoint past {goal}", seconds)
+
+    def _resolved(self, goal: Position) -> bool:
+        """Is everything at or below `goal` committed?  PostgreSQL's places are stored rarely where nothing happened."""
+        state = self.state
+        return state is not None and state.resolved.order >= goal.order
 
     def until_owned(self, groups: int) -> None:
         """Until all groups have reported."""
@@ -272,18 +279,18 @@ class Workers:
         is called again and again.
         """
         begun = time.monotonic()
-        marks = self._newest(self.rig.source)
+        marks = self._newest(self.rig.source_place)
 
         def flowing() -> bool:
             meanwhile()
-            return all(map(operator.gt, self._newest(self.rig.target), marks))
+            return all(map(operator.gt, self._newest(self.rig.target.url()), marks))
 
         self.until(flowing, "rows of every group", seconds)
         return time.monotonic() - begun
 
-    def _newest(self, server: Server) -> list[int]:
+    def _newest(self, url: str) -> list[int]:
         """The largest version in each table."""
-        session = connect(server)
+        session = connect(url)
         try:
             query = f"SELECT CONCAT(COALESCE(MAX(version), 0), '') FROM {self.rig.schema}."
             return [int(session.rows(query + table)[0][0]) for table in self.rig.tables]

@@ -186,7 +186,6 @@ WRONG = {
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
     "no database of a postgres source": (OF_POSTGRES.replace("@db1/shop", "@db1"), "source", 2, "names its database"),
     "postgres source from a place": (OF_POSTGRES + "start: log.000001:4\n", "start", 6, "now or copy"),
-    "postgres source over kafka": (OF_POSTGRES + "log: kafka://h:9092\n", "log", 6, "embedded"),
     "start": (PLAIN + "start: tomorrow\n", "start", 6, "FILE:OFFSET"),
     "http": (PLAIN + "http: 8470\n", "http", 6, "HOST:PORT"),
     "scheme": (PLAIN.replace("mysql://", "oracle://"), "source", 2, "unknown scheme"),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bench.harness.servers import MariaDb, Postgres
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator.store import COORDINATOR
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.adapters.workers.copy_homes import follow_plan

@@ -1,4 +1,4 @@
-"""The log of a feed, read in this process: binlog → chunks → capture machine → batches."""
+"""The log of a feed, read in this process: binlog → chunks → batches."""
 
 from __future__ import annotations
 
@@ -10,28 +10,23 @@ from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
-from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
-from tidelock.engine.capture import mapping
-from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
-from tidelock.engine.capture.machine import CaptureMachine
-from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import LogBatch, SourceChunk, TableName
-from tidelock.engine.protocol.effects import Halt
-from tidelock.engine.protocol.events import SourceRead
+from tidelock.adapters.source.feed_log import FeedLog
+from tidelock.engine.model.records import LogBatch, Position, SourceChunk
 
 
-class CapturedLog:
-    """A `LogReader` (`adapters.ports.source`)."""
+class CapturedLog(FeedLog):
+    """A `LogReader` (`adapters.ports.source`).  The server keeps its log for no reader."""
+
+    seconds_left: float | None = None
 
     def __init__(self, order: CaptureOrder) -> None:
-        self._order = order
-        self._mapping = mapping.Mapping(order.rules, order.own)
-        receipts = TableName(order.own, "tidelock_progress")
+        super().__init__(order)
+        self._scheme = order.source.scheme
         self._reader = BinlogReader(
             reader_endpoint(order.source),
             server_id=order.server_id,
-            wanted=self._mapping.selects,
-            is_marker=lambda table: table == receipts,
+            wanted=self.wanted,
+            is_marker=self.is_marker,
             start=order.start,
             chunk_rows=order.chunk_rows,
             chunk_bytes=order.chunk_bytes,
@@ -51,26 +46,16 @@ class CapturedLog:
         return self._reader.image_columns
 
     def batches(self) -> Iterator[LogBatch]:
-        machine = CaptureMachine(self._mapping, self._order.start, self._order.node)
-        scheme, reader = self._order.source.scheme, self._reader
-        cut = ChunkCutter(self._order.start, self._order.cuts).split if self._order.cuts else None
-        try:
-            for _ in reader.steps():
-                parts = [part for chunk in reader.ready for part in cut(chunk)] if cut else reader.ready
-                for part in parts:
-                    for effect in machine.step(0, [SourceRead([classified(part, scheme, folded=reader.folded)])]):
-                        if isinstance(effect, Halt):
-                            raise UnsuitableLog(effect.alarm.message, effect.alarm.hint)
-                        yield effect.batch
-                reader.ready.clear()
-        except OtherServer as error:
-            raise OtherHistory(
-                f"{self._order.source} cannot be read for a group that stands at {error.place}, a place in the log of "
-                "another server",
-                f"Make that server the source again, or {RESYNC}",
-            ) from None
-        finally:
-            reader.close()
+        return self.taken(self._reader, self._reader.steps())
+
+    def understood(self, statement: SourceChunk) -> SourceChunk:
+        return classified(statement, self._scheme, folded=self._reader.folded)
+
+    def note_stored(self, position: Position) -> None:
+        """Nothing is to be noted."""
+
+    def tend(self) -> None:
+        """Nothing is to be done."""
 
     def take_learned(self) -> Learned:
         """Nothing: the log has the statements that change tables."""

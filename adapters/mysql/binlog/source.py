@@ -11,11 +11,13 @@ import pymysql
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog import history, visible
+from tidelock.adapters.mysql.binlog import history, log_ends, visible
 from tidelock.adapters.mysql.binlog.overview import look
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source import Beginning, Overview, TableView
+from tidelock.adapters.ports.source_errors import PurgedPosition
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, Shape, TableName
 
 if TYPE_CHECKING:
@@ -49,6 +51,19 @@ class MySqlSource:
 
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         history.confirm(self._address, place, further)
+
+    def require_log_behind(self, place: Position) -> None:
+        history.confirm(self._address, place)
+        try:
+            with closing(server.connect(self._address)) as connection:
+                earliest = log_ends.earliest_position(connection)
+        except pymysql.MySQLError as error:
+            raise server.explained(error, self._address) from error
+        if earliest.order > place.order:
+            raise PurgedPosition(
+                f"{self._place} does not hold the position {place} any more: its log begins at {earliest}",
+                f"What was committed in between is lost to the feed: {RESYNC}",
+            )
 
     def require_visibility(self, tables: Sequence[TableName]) -> None:
         from tidelock.adapters.mysql.binlog.consistent_view import require_lockable

@@ -6,9 +6,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-import msgspec
 import pymysql
 
+from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.mysql import catalogue
@@ -142,14 +142,13 @@ class MySqlTarget:
         return set()
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
-        """Read the checkpoint of a feed, of its lowest group."""
+        """Read the least checkpoint of a feed."""
         table = TableName(schema, "tidelock_checkpoint")
         if table.table in (await self.lacking(schema)).tables or not self._grants.on_table("SELECT", table):
             return None
-        rows = await self._server.ask(
-            f"SELECT position FROM {qualified('mysql', table)} WHERE feed = %s ORDER BY grp", feed
+        return least_checkpoint(
+            await self._server.ask(f"SELECT grp, position FROM {qualified('mysql', table)} WHERE feed = %s", feed)
         )
-        return msgspec.json.decode(rows[0][0], type=Position) if rows else None
 
     async def execute(self, statement: str) -> None:
         """Run a statement."""

@@ -1,9 +1,7 @@
 """The capture process of a PostgreSQL source: the log of a feed, read and sent on, in a process of its own.
 
-Started as `python -m tidelock.adapters.postgres.logical.capture_process FD`, it waits on the socket FD for its
-`CaptureOrder`, so that its start-up overlaps the takeover.  From then on the other side sends each checkpoint that the
-target has stored (`Stored`), which is what the server is told.  It ends when the log fails it, or when the other side
-closes the socket.
+Started as `python -m tidelock.adapters.postgres.logical.capture_process FD` (`adapters.source.capture_start`).  After
+its order the other side sends each checkpoint that the target has stored (`Stored`), which is what the server is told.
 
 The other side may not read for long, because the target is slow.  Then the server goes on hearing of us: nothing here
 blocks in a write.
@@ -12,9 +10,7 @@ blocks in a write.
 from __future__ import annotations
 
 import select
-import signal
 import socket
-import sys
 
 from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
 
@@ -24,24 +20,10 @@ from tidelock.adapters.ports.capture_messages import FAILED, CaptureOrder, Faile
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.postgres.logical.batch_frames import frame, learned_frame
 from tidelock.adapters.postgres.logical.captured_log import CapturedLog
-from tidelock.adapters.process.frames import receive, send
-from tidelock.adapters.process.gc_tuning import calm
+from tidelock.adapters.process.frames import send
+from tidelock.adapters.source.capture_start import run
 
 _PIECE = 1 << 20
-
-
-def main() -> None:
-    """Run the capture process."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
-        signal.signal(number, signal.SIG_IGN)
-    calm()
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    try:
-        capture(msgspec.msgpack.decode(receive(channel), type=CaptureOrder), channel)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
-    finally:
-        channel.close()
 
 
 def capture(order: CaptureOrder, channel: socket.socket) -> None:
@@ -111,4 +93,4 @@ class Parent:
 
 
 if __name__ == "__main__":
-    main()
+    run(capture)

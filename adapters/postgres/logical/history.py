@@ -124,32 +124,31 @@ def require_slot(session: Session, start: Position) -> Slot:
     """Passes where the feed's slot keeps the log from `start` on.  Raises PurgedPosition, SourceError."""
     server, name = session.place, slot_of(session.place)
     slot = find_slot(session, name)
-    resync = f"{RESYNC[0].upper()}{RESYNC[1:]}"
     if slot is None:
         missing = PurgedPosition(
             f"{server} has no slot {name}, so it did not keep its log from {start} on",
             "It was dropped, or this server was promoted and had none (PostgreSQL 17 keeps slots on standbys: "
-            f"`failover`). {resync}",
+            f"`failover`). {RESYNC}",
         )
         raise _at(start, missing)
     if slot.plugin != PLUGIN or slot.database != server.database or slot.temporary or slot.two_phase:
         raise SourceError(
             f"the slot {name} at {server} is not the feed's: plugin {slot.plugin or 'none (physical)'}, database "
             f"{slot.database or 'none'}",
-            f"If nobody needs it: {drop_slot_sql(name)} {resync}",
+            f"If nobody needs it: {drop_slot_sql(name)} {RESYNC}",
         )
     if slot.lost:
         lost = PurgedPosition(
             f"the slot {name} at {server} is lost: the server has removed the log from {start} on, as it was to keep "
             "no more than max_slot_wal_keep_size",
-            f"Raise max_slot_wal_keep_size if the feed stops for so long. {resync}",
+            f"Raise max_slot_wal_keep_size if the feed stops for so long. {RESYNC}",
         )
         raise _at(start, lost)
     if slot.confirmed > start.offset:
         other = PurgedPosition(
             f"the slot {name} at {server} keeps the log from {spelled_lsn(slot.confirmed)} on, and the feed stands at "
             f"{start}: the slot was made anew, or the target was put back from a backup",
-            f"What was committed in between is not in the log any more. {resync}",
+            f"What was committed in between is not in the log any more. {RESYNC}",
         )
         raise _at(start, other)
     return slot

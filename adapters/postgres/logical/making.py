@@ -13,7 +13,8 @@ from typing import Final
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source import Beginning
-from tidelock.adapters.ports.source_errors import AccessDenied, Busy, SourceError, UnsuitableLog
+from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, UnsuitableLog
+from tidelock.adapters.postgres.logical.earlier_reader import in_use, unused
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
 from tidelock.adapters.postgres.logical.session import Cell, Session, session
@@ -24,7 +25,6 @@ from tidelock.adapters.postgres.logical.slots import (
     drop_slot,
     drop_slot_sql,
     find_publication,
-    find_slot,
     make_slot,
     qualified,
     require_publication,
@@ -95,7 +95,7 @@ def _require_identity(opened: Session, tables: Sequence[TableName]) -> None:
 
 
 def _drop_unused(opened: Session, name: str) -> None:
-    slot, place = find_slot(opened, name), opened.place
+    slot, place = unused(opened, name), opened.place
     if slot is None:
         return
     if slot.plugin != PLUGIN or slot.database != place.database:
@@ -105,8 +105,5 @@ def _drop_unused(opened: Session, name: str) -> None:
             f"Name the feed otherwise, or, if nobody needs the slot, {drop_slot_sql(name)}",
         )
     if slot.active_pid:
-        raise Busy(
-            f"the slot {name} at {place} is in use, by its session {slot.active_pid}",
-            "Another feed of this name reads there, or one that was ended a moment ago",
-        )
+        raise in_use(opened, slot)
     drop_slot(opened, name)

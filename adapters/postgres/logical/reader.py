@@ -31,6 +31,7 @@ from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
+from tidelock.adapters.postgres.logical.earlier_reader import free
 from tidelock.adapters.postgres.logical.form_notices import FormNotices, Look
 from tidelock.adapters.postgres.logical.history import confirm, require_slot
 from tidelock.adapters.postgres.logical.last_read import SPEAK_BYTES, LastRead, kept_from
@@ -46,6 +47,7 @@ from tidelock.adapters.postgres.logical.table_forms import former, read_forms
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, SourceChunk, TableName
 
+NAME: Final = "tidelock capture"
 _LONGEST_SILENCE_OF_OURS: Final = 10.0
 _TOLD_PER_TIMEOUT: Final = 4
 _FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
@@ -69,8 +71,9 @@ class Errand(Protocol):
 class LogicalReader:
     """`patterns`: of the feed's tables, all of which the publication must have.  `stored`: the checkpoint that the
     target is known to have; None: nothing is confirmed until `note_stored`.  `further`: places that the log must hold
-    besides `start` (`engine.protocol.effects.RequestResend`).  `forms`: all that are kept of the tables
-    (`adapters.ports.table_form`); those that the reader learns are in `notices` with the first step that needs them.
+    besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.  `forms`: all
+    that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `notices` with the
+    first step that needs them.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class LogicalReader:
         chunk_bytes: int = CHUNK_BYTES,
         heartbeat_seconds: float = 1.0,
         further: Sequence[Position] = (),
+        reader_name: str = "",
         forms: Sequence[TableForm] = (),
     ) -> None:
         self.ready: list[SourceChunk] = []
@@ -100,6 +104,7 @@ class LogicalReader:
         self._chunk_bytes = chunk_bytes
         self._heartbeat = heartbeat_seconds
         self._further = further
+        self._name = reader_name
         self._forms = forms
         self._session: Session | None = None
         self._stream: Stream | None = None
@@ -191,9 +196,11 @@ class LogicalReader:
 
     def _begin(self) -> tuple[Stream, Assembly, LastRead | None]:
         """Asks whose log it is, asks for it, and makes what understands it, and what compares the first of it."""
-        opened = self._session = connect(self._place, replication=True, application="tidelock capture")
+        opened = self._session = connect(self._place, replication=True, application=self._name or NAME)
         suitable(opened)
         identity = confirm(opened, self._start, self._further, slot=False)
+        if self._name:
+            free(opened, slot_of(self._place), self._name)
         slot = require_slot(opened, self._start)
         require_publication(opened, slot_of(self._place), tables(opened, self._patterns))
         self._period = _period(str(opened.rows("SHOW wal_sender_timeout")[0][0]))

@@ -19,6 +19,7 @@ from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.adapters.ports.source_errors import Busy, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.session import Session, whole
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import TableName
 
 PLUGIN: Final = "pgoutput"
@@ -194,20 +195,20 @@ def require_publication(session: Session, name: str, tables: Sequence[TableName]
         raise UnsuitableLog(
             f"{place} has no publication {name}, so nothing of the feed's tables is in its log",
             f"If it was dropped, what was changed since is not in the log: {create_publication_sql(name, tables)}; "
-            "then `tidelock resync FEED`",
+            f"and {RESYNC}",
         )
     if not found.whole:
         raise UnsuitableLog(
             f"the publication {name} at {place} leaves changes out, or names partitions in place of their table",
-            f"{whole_publication_sql(name)} What it left out so far is not in the log: then `tidelock resync FEED`",
+            f"{whole_publication_sql(name)} What it left out so far is not in the log: {RESYNC}",
         )
     lacking = sorted(set(tables) - found.tables)
     if lacking:
         more = f" and {len(lacking) - 1} more tables" if len(lacking) > 1 else ""
         raise UnsuitableLog(
             f"the publication {name} at {place} lacks {lacking[0]}{more}, so the log has nothing of what changes there",
-            f"{add_tables_sql(name, lacking)} Then run the feed, and `tidelock copy FEED` for these tables: what was "
-            "changed before is not in the log; or leave them out of `tables`",
+            f"{add_tables_sql(name, lacking)} Then `tidelock run FEED`, and `tidelock copy FEED` for these tables: "
+            "what was changed before is not in the log; or leave them out of `tables`",
         )
 
 

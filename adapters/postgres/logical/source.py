@@ -65,6 +65,10 @@ class PostgresSource:
         with session(self._place, replication=True) as opened:
             history.confirm(opened, place, further, slot=False)
 
+    def require_log_behind(self, place: Position) -> None:
+        with session(self._place, replication=True) as opened:
+            history.confirm(opened, place)
+
     def require_visibility(self, tables: Sequence[TableName]) -> None:
         """The server tells it of every table."""
 

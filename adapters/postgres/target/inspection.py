@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
-import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.ports.finding import Finding, error
@@ -183,7 +183,7 @@ class PostgresTarget:
         return {TableName(*row) for row in rows}
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
-        """Read the checkpoint of a feed, of its lowest group."""
+        """Read the least checkpoint of a feed."""
         place = f"{quote('postgres', schema)}.tidelock_checkpoint"
         readable = "SELECT to_regclass($1) IS NOT NULL AND has_table_privilege(to_regclass($1), 'SELECT')"
         try:
@@ -191,8 +191,8 @@ class PostgresTarget:
                 return None
         except asyncpg.InsufficientPrivilegeError:
             return None
-        stored = await self._connection.fetchval(f"SELECT position FROM {place} WHERE feed = $1 ORDER BY grp", feed)
-        return msgspec.json.decode(stored, type=Position) if stored else None
+        stored = await self._connection.fetch(f"SELECT grp, position FROM {place} WHERE feed = $1", feed)
+        return least_checkpoint(stored)
 
     async def execute(self, statement: str) -> None:
         """Run a statement."""

@@ -1,0 +1,95 @@
+"""Where a feed begins that has no place yet: decided once, by whoever comes first.
+
+A first run, the coordinator of workers and `init --apply` may come at one moment.  A source that keeps its log for each
+feed alone (a slot) is told to before the place is stored; what it was told by somebody who then stored nothing is taken
+back, and it is told anew.  Two that begin together would each take back what the other has just made: the place that
+stays would be one from which nothing is kept.  So one at a time begins: by a lock at the target, in the session that
+looks whether a place is stored and then stores it.  Whoever has lost that session stores nothing.
+
+Where a place is stored, of whichever group, nothing is made at the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.lease import lock_name, lock_of
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.operator.adoption import proven
+from tidelock.adapters.operator.kept_forms import begin_anew
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source import Beginning, Overview
+from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.adapters.wiring.sources import keeps_for_us, source_of, start_of
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.records import Position
+
+WAIT_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.2
+
+
+async def first_place(feed: Feed, source: Overview) -> Position | None:
+    """Stores where the feed begins, and returns it; None where a place is stored already.
+
+    Forms of the source's tables there are stored with it.  `source`: as a first run sees it.  Raises SourceError,
+    TargetError.
+    """
+    async with session(feed.target_url) as target:
+        await _alone(feed, target)
+        if await has_place(feed, target):
+            return None
+        beginning = await kept(feed, source, start_of(feed, source))
+        place = await proven(feed, beginning.place)
+        await begin_anew(Books(feed, target), beginning.forms)
+        words = msgspec.json.encode(place).decode()
+        await target.execute(
+            f"INSERT INTO {_checkpoints(feed, target)} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words
+        )
+        if target.dialect == "postgres":
+            await target.execute("COMMIT")
+    return place
+
+
+async def has_place(feed: Feed, target: TargetSession) -> bool:
+    """Tells whether a place of the feed is stored, of any group.  Raises TargetError."""
+    return bool(await target.fetch(f"SELECT 1 FROM {_checkpoints(feed, target)} WHERE feed = %s", feed.name))
+
+
+async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
+    """Has the source keep its log for a feed that begins; returns where it begins: at `start` where a source keeps its
+    log anyway.  Raises SourceError."""
+    if not keeps_for_us(feed.source_url):
+        return Beginning(start)
+    mapping = Mapping(rules_of(feed), feed.schema)
+    tables = [name for name in source.tables if mapping.selects(name)]
+    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
+
+
+def _checkpoints(feed: Feed, target: TargetSession) -> str:
+    return f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
+
+
+async def _alone(feed: Feed, target: TargetSession) -> None:
+    """Returns once nobody else is about to begin, until the session ends; at PostgreSQL until its transaction does, as
+    a pooler may give the session to another then.  Raises TargetError."""
+    lock = lock_of(feed.schema, feed.name, "begin")
+    postgres = target.dialect == "postgres"
+    if postgres:
+        await target.execute("BEGIN ISOLATION LEVEL READ COMMITTED")  # each look sees what is stored by then
+        await target.execute("SET LOCAL synchronous_commit = on")
+    take = f"SELECT pg_try_advisory_xact_lock({lock})" if postgres else f"SELECT GET_LOCK('{lock_name(lock)}', 0)"
+    for _ in range(round(WAIT_SECONDS / _LOOK_SECONDS)):
+        if (await target.fetch(take))[0][0]:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)  # until the next look
+    raise TargetError(
+        f"feed {feed.name} is being begun by another run, worker or `tidelock init` just now",
+        "Wait for that one, then try again",
+        passing=True,
+    )
