@@ -1,4 +1,4 @@
-"""Rows that a MariaDB or MySQL server makes itself, in its own SQL, so that millions take seconds."""
+"""Rows that a server makes itself, in its own SQL, so that millions take seconds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def inserts(flavor: Flavor, table: str, values: str, count: int) -> Iterator[str
 def _insert(flavor: Flavor, table: str, values: str, low: int, high: int) -> str:
     if flavor is Flavor.MARIADB:
         return f"INSERT INTO {table} SELECT {values} FROM (SELECT seq AS s FROM seq_{low}_to_{high}) g"
+    if flavor is Flavor.POSTGRES:
+        return f"INSERT INTO {table} SELECT {values} FROM generate_series({low}, {high}) AS g(s)"
     numbers = f"WITH RECURSIVE g(s) AS (SELECT {low} UNION ALL SELECT s + 1 FROM g WHERE s < {high})"
     deep = f"SET SESSION cte_max_recursion_depth = {_AT_ONCE + 1}"
     return f"{deep}; INSERT INTO {table} {numbers} SELECT {values} FROM g"
