@@ -43,12 +43,12 @@ def source_url(source: Server) -> str:
     return source.url(SCHEMA if isinstance(source, Postgres) else "")
 
 
-def furnish(source: Server, shop: Shop) -> int:
-    """Makes the shop's tables and the rows that it holds already; returns how many these are."""
+def furnish(source: Server, shop: Shop, orders: int = ORDERS) -> int:
+    """Makes the shop's tables and the rows that it holds already, so many orders among them; returns how many rows."""
     source.execute(f"CREATE DATABASE {SCHEMA}")
     tables = _postgres_tables(source, shop) if isinstance(source, Postgres) else shop.ddl(Flavor.MARIADB)
     flavor = Flavor.POSTGRES if isinstance(source, Postgres) else Flavor.MARIADB
-    for statement in (*tables, *shop.fill(flavor, ORDERS)):
+    for statement in (*tables, *shop.fill(flavor, orders)):
         source.execute(statement, database=SCHEMA)
     counts = (source.execute(f"SELECT count(*) FROM {SCHEMA}.{table}", database=SCHEMA) for table in shop.tables)
     return sum(int(rows[0][0]) for rows in counts)
