@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -13,10 +15,16 @@ BATCH: Final = 0x42
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def frame(batch: LogBatch) -> bytes:
-    """The batch as one frame."""
+def send(batch: LogBatch, channel: socket.socket, wait: Callable[[], None]) -> None:
+    """Sends the batch as one frame, over a channel that does not block.  `wait`: is called while the other side does
+    not read, and returns when there is room, or to look again."""
     body = _ENCODER.encode(batch)
-    return head(BATCH, len(body)) + body
+    left = memoryview(head(BATCH, len(body)) + body)
+    while left:
+        try:
+            left = left[channel.send(left) :]
+        except BlockingIOError:
+            wait()
 
 
 class FrameDecoder:
