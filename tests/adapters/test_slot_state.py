@@ -21,11 +21,13 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import Postgres
 from bench.harness.servers.place import free_port
 from bench.harness.tidelock import sample
+from tidelock.adapters.cli import watching
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.operator import feed_control, slot
 from tidelock.adapters.operator.feed_control import Status
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.slot_state import SlotState, size
 from tidelock.adapters.postgres.logical.session import connect
 from tidelock.adapters.runtime import slot_watch
@@ -120,6 +122,8 @@ def stands_still(rig: Rig, source: Postgres) -> None:
     after = state(rig)
     for grown in (after.retained_bytes - before.retained_bytes, after.unconfirmed_bytes - before.unconfirmed_bytes):
         assert 3_000_000 <= grown <= 3_000_000 + SEGMENT
+    sql = "SELECT (confirmed_flush_lsn - restart_lsn)::int FROM pg_replication_slots WHERE slot_name = $1"
+    assert [(after.retained_bytes - after.unconfirmed_bytes,)] == source.execute(sql, slot_name(rig.name)) != [(0,)]
     assert after.active_pid == 0 and after.safe_bytes is None
     assert status(rig).warnings == ()
 
@@ -178,6 +182,16 @@ async def test_a_source_that_says_nothing_holds_no_status_up(
         seen = await feed_control.status(feed_of(tmp_path, source, postgres.url(postgres.database("quiet"))))
     assert seen.slot is not None and "gave no answer" in seen.slot.unread
     assert seen.warnings == () and not seen.needs_operator
+
+
+def test_a_target_that_is_away_does_not_hide_the_slot(
+    tmp_path: Path, postgres_source: Postgres, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its log grows while nothing is applied."""
+    feed_of(tmp_path, postgres_source.url(postgres_source.database("held")), "postgresql://u@127.0.0.1:1/d")
+    with pytest.raises(TargetError):
+        watching.status(str(tmp_path / "shop.yaml"), json=False)
+    assert f"{NAME}: the source has none" in capsys.readouterr().out
 
 
 async def test_other_sources_have_no_slot(tmp_path: Path, postgres: Postgres) -> None:
