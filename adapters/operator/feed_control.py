@@ -121,8 +121,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         """What threatens the feed, each with what to do."""
         if self.slot is None:
             return ()
-        if self.slot_gone and self.slot.missing:
-            return (missing_slot(self.slot.name),)
+        if self.slot_gone and self.slot.missing and self.checkpoint is not None:
+            return (missing_slot(self.slot.name, self.checkpoint),)
         if self.slot.lost and not self.slot_gone:  # the first run makes it anew
             return ()
         return (self.slot.warning,) if self.slot.warning else ()

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.records import Position
 
 OURS: Final = "tidelock"
 """How the application names of our own sessions begin."""
@@ -99,9 +100,9 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
 _RESYNC: Final = f"{RESYNC[0].upper()}{RESYNC[1:]}"
 
 
-def missing_slot(name: str) -> str:
+def missing_slot(name: str, checkpoint: Position) -> str:
     """Returns the warning for a feed that has a checkpoint and no slot."""
-    return f"the source has no slot {name}, so it does not keep its log for the feed. {_RESYNC}"
+    return f"the source has no slot {name}, so it does not keep its log from {checkpoint} on. {_RESYNC}"
 
 
 def size(count: int) -> str:
