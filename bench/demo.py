@@ -107,7 +107,7 @@ class Replicator:
         self._now = metrics(self._address) or self._now
         if (seen := sample(self._address)) is not None:
             self.copies = seen.copies or self.copies
-            self.held_back = max(self.held_back, seen.slot.retained_bytes if seen.slot is not None else 0)
+            self.held_back = max(self.held_back, (seen.slot.retained_bytes if seen.slot is not None else 0) or 0)
 
     @property
     def copied(self) -> float:

@@ -24,8 +24,9 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
 
     - `unread`: why the server could not be asked, '' where it was; then nothing else is known.
     - `wal_status`: the server's word, `reserved`, `extended`, `unreserved` or `lost`; '' where there is no such slot.
-    - `retained_bytes`: of the log that is kept, from the oldest place that the slot needs to the log's end.
-    - `unconfirmed_bytes`: of the log behind the place up to which the feed has confirmed it.
+    - `retained_bytes`: of the log that is kept, from the oldest place that the slot needs to the log's end; None: not
+      known, or the slot is lost and has no such place.
+    - `unconfirmed_bytes`: of the log behind the place up to which the feed has confirmed it; None: not known.
     - `safe_bytes`: that can be written until the slot may be lost; None: as many as there are.
     - `active_pid`: of the session that reads the slot, 0: none.
     - `reader`: the name that its program gave itself, '' where the feed's user may not see it.
@@ -34,8 +35,8 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     unread: str = ""
     wal_status: str = ""
-    retained_bytes: int = 0
-    unconfirmed_bytes: int = 0
+    retained_bytes: int | None = None
+    unconfirmed_bytes: int | None = None
     safe_bytes: int | None = None
     active_pid: int = 0
     reader: str = ""
@@ -66,8 +67,9 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
             return f"the slot {self.name} is lost: the source has removed log that the feed has not read. {_RESYNC}"
         if self.wal_status == "unreserved":
             return f"the slot {self.name} may be lost at the source's next checkpoint. {_MORE_ROOM}"
-        if self.safe_bytes is not None and self.safe_bytes * _SMALL_PART < self.safe_bytes + self.retained_bytes:
-            return f"the slot {self.name} may be lost once the source writes {size(self.safe_bytes)} more. {_MORE_ROOM}"
+        room, kept = self.safe_bytes, self.retained_bytes
+        if room is not None and kept is not None and room * _SMALL_PART < room + kept:
+            return f"the slot {self.name} may be lost once the source writes {size(room)} more. {_MORE_ROOM}"
         if self.active_pid and not self.ours:
             return (
                 f"{self._who} reads the slot {self.name}: what it confirms, the feed never gets. End it, or at the "
@@ -80,8 +82,9 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.name}: not known, {self.unread}"
         if self.missing:
             return f"{self.name}: the source has none"
-        parts = [self.wal_status, f"{size(self.retained_bytes)} of log kept"]
-        parts += [f"{size(self.unconfirmed_bytes)} not confirmed"]
+        parts = [self.wal_status]
+        parts += [] if self.retained_bytes is None else [f"{size(self.retained_bytes)} of log kept"]
+        parts += [] if self.unconfirmed_bytes is None else [f"{size(self.unconfirmed_bytes)} not confirmed"]
         if not self.lost:
             parts += ["no limit" if self.safe_bytes is None else f"{size(self.safe_bytes)} more until it may be lost"]
         return f"{self.name}: {', '.join(parts)}; {self._read_by}"

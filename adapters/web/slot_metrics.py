@@ -33,10 +33,14 @@ def slot_gauges(slot: SlotState) -> Iterator[Gauge]:
     yield _choice("wal_status", "1 for the state that the slot is in.", label, "status", _STATUSES, status)
     if slot.missing:
         return
-    yield _gauge("retained_bytes", "Log kept, from the oldest place that the slot needs.", label, slot.retained_bytes)
-    yield _gauge("unconfirmed_bytes", "Log that the feed has not confirmed.", label, slot.unconfirmed_bytes)
-    if slot.safe_bytes is not None:
-        yield _gauge("safe_bytes", "Log that can be written until the slot may be lost.", label, slot.safe_bytes)
+    sizes = (
+        ("retained_bytes", "Log kept, from the oldest place that the slot needs.", slot.retained_bytes),
+        ("unconfirmed_bytes", "Log that the feed has not confirmed.", slot.unconfirmed_bytes),
+        ("safe_bytes", "Log that can be written until the slot may be lost.", slot.safe_bytes),
+    )
+    for name, text, count in sizes:
+        if count is not None:
+            yield _gauge(name, text, label, count)
     reader = "nobody" if not slot.active_pid else "run" if slot.ours else "other"
     yield _choice("reader", "1 for who reads it: a run of ours, others, nobody.", label, "reader", _READERS, reader)
     yield _gauge("active_pid", "The source's session that reads the slot, 0 without one.", label, slot.active_pid)

@@ -46,9 +46,9 @@ class SlotSession:
         return SlotState(
             name=name,
             wal_status=status or "lost",
-            retained_bytes=whole(retained),
-            unconfirmed_bytes=whole(unconfirmed),
-            safe_bytes=None if safe is None else int(safe),
+            retained_bytes=_known(retained),
+            unconfirmed_bytes=_known(unconfirmed),
+            safe_bytes=_known(safe),
             active_pid=whole(pid),
             reader=reader or "",
         )
@@ -74,3 +74,7 @@ class SlotSession:
         except SourceError:
             self.close()
             raise
+
+
+def _known(cell: str | None) -> int | None:
+    return None if cell is None else int(cell)
