@@ -1,9 +1,10 @@
 """`tidelock demo`: a busy shop is copied while it works and replicated live, through two SIGKILLs; both sides compared.
 
-Private MariaDB and PostgreSQL servers come up, and the shop holds hundreds of thousands of rows already.  `tidelock
-init` and `tidelock run` are started as a user would start them: the rows are copied while customers order and coupons
-change hands for half a minute.  The replicator gets SIGKILL in the middle of the copy and once more while changes flow,
-and is started again; at the end every row of both databases is compared.  Exit code 0 only if not one differs.
+Private MariaDB and PostgreSQL servers come up, either of which may be the source (`--source`), and the shop holds
+hundreds of thousands of rows already.  `tidelock init` and `tidelock run` are started as a user would start them: the
+rows are copied while customers order and coupons change hands for half a minute.  The replicator gets SIGKILL in the
+middle of the copy and once more while changes flow, and is started again; at the end every row of both databases is
+compared.  Exit code 0 only if not one differs.
 """
 
 from __future__ import annotations
@@ -22,21 +23,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.demo_servers import SCHEMA, WAYS, Source, Way, furnish, source_url
 from bench.harness.compare import Differences, compare
-from bench.harness.servers import MariaDb, Postgres, ServerFailed, ServerMissing
+from bench.harness.servers import Server, ServerFailed, ServerMissing
 from bench.harness.servers.place import free_port
-from bench.harness.session import Flavor
 from bench.harness.tidelock import Feed, Process, TidelockFailed, metrics, sample
 from bench.harness.workload.shop import Shop
 from bench.harness.workload.workload import Counts
 from bench.screen import LiveScreen, PlainScreen, Screen
 from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.ports.slot_state import size
 from tidelock.adapters.runtime.table_copy import TableCopy
 
-SCHEMA = "shop"
 SEED = 20
 LANES = 8
-ORDERS = 200_000
 CHUNK_ROWS = 10_000
 COPY_KILL_AT = 0.3
 KILL_AT = 0.8
@@ -49,7 +49,11 @@ OK, REFUSED, DIFFERENT = 0, 1, 3
 
 @dataclasses.dataclass
 class Outcome:
-    """Figures that the table at the end shows; `lock_waits`: of both replicators while the shop was open."""
+    """Figures that the table at the end shows.
+
+    `lock_waits`: of all replicators while the shop was open.  `held_back`: bytes of its log that a source with a slot
+    kept for the feed, as the replicators saw it.
+    """
 
     counts: Counts
     lock_waits: int
@@ -57,6 +61,7 @@ class Outcome:
     copied: int
     seconds: float
     unique_violations: int
+    held_back: int
     differences: Differences
 
 
@@ -68,6 +73,7 @@ class Replicator:
         self._address = feed.http
         self._output = folder / "tidelock.log"
         self.copies: tuple[TableCopy, ...] = ()
+        self.held_back = 0
         self._process: Process | None = None
         self._earlier = {"tidelock_rows_total": 0.0, "tidelock_lock_waits_total": 0.0}
         self._now: dict[str, float] = {}
@@ -97,10 +103,11 @@ class Replicator:
             self._process.check()
 
     def look(self) -> None:
-        """Read the counters of the process that runs, and how far its copies are."""
+        """Read the counters of the process that runs, how far its copies are, and what its slot holds back."""
         self._now = metrics(self._address) or self._now
         if (seen := sample(self._address)) is not None:
             self.copies = seen.copies or self.copies
+            self.held_back = max(self.held_back, (seen.slot.retained_bytes if seen.slot is not None else 0) or 0)
 
     @property
     def copied(self) -> float:
@@ -130,14 +137,11 @@ class Replicator:
 
 
 def _play(
-    source: MariaDb, target: Postgres, replicator: Replicator, changes: int, rate: int, screen: Screen
+    source: Server, target: Server, replicator: Replicator, changes: int, rate: int, screen: Screen
 ) -> Outcome:
     """The shop works, the replicator dies and comes back, the rest is applied, the sides are compared."""
     shop, begun = Shop(), time.monotonic()
-    source.execute(f"CREATE DATABASE {SCHEMA}")
-    for statement in (*shop.ddl("mariadb"), *shop.fill(Flavor.MARIADB, ORDERS)):
-        source.execute(statement, database=SCHEMA)
-    held = sum(int(source.execute(f"SELECT count(*) FROM {SCHEMA}.{table}")[0][0]) for table in shop.tables)
+    held = furnish(source, shop)
     screen.say(f"The shop holds {held:,} rows already: {', '.join(shop.tables)}.")
     replicator.init()
     replicator.start()
@@ -149,7 +153,7 @@ def _play(
     replicator.finish()
     seconds = time.monotonic() - begun
     screen.say("Comparing both sides row by row.")
-    differences = compare(source, target, [f"{SCHEMA}.{table}" for table in shop.tables])
+    differences = compare(source_url(source), target, [f"{SCHEMA}.{table}" for table in shop.tables])
     return Outcome(
         counts=counts,
         lock_waits=replicator.total("tidelock_lock_waits_total"),
@@ -157,11 +161,12 @@ def _play(
         copied=held,
         seconds=seconds,
         unique_violations=target.unique_violations(),
+        held_back=replicator.held_back,
         differences=differences,
     )
 
 
-def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
+def _work(shop: Shop, source: Server, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
     """Run the workload in a thread; kill the replicator in the middle of the copy, and once more behind it.  The shop
     closes when that is done and `changes` are made.  Raises what either of them raised."""
     stop, made, result = threading.Event(), [0], []
@@ -202,8 +207,8 @@ def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rat
     return result[0]
 
 
-def _table(outcome: Outcome) -> Table:
-    table = Table(title="tidelock demo: MariaDB → PostgreSQL", show_header=False, title_justify="left")
+def _table(outcome: Outcome, way: Way) -> Table:
+    table = Table(title=f"tidelock demo: {way}", show_header=False, title_justify="left")
     counts, differences = outcome.counts, outcome.differences
     rows = [
         ("rows changed", f"{counts.changes:,} in {counts.transactions:,} transactions"),
@@ -216,6 +221,8 @@ def _table(outcome: Outcome) -> Table:
         ("differences", f"{differences.total}"),
         ("unique violations", f"{outcome.unique_violations} in the target's log"),
     ]
+    if outcome.held_back:
+        rows.append(("log held back", f"at most {size(outcome.held_back)}, by the feed's slot"))
     for name, value in rows:
         table.add_row(name, value)
     return table
@@ -224,11 +231,14 @@ def _table(outcome: Outcome) -> Table:
 def command(
     seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open, or until all is copied.")] = 25,
     rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
+    source: Annotated[Source, typer.Option(help="Which server is the source; the other one is the target.")] = (
+        Source.MARIADB
+    ),
 ) -> int:
     """Copy and replicate a busy shop between two databases, kill the replicator on the way, and compare every row."""
     try:
         with terminated():
-            outcome = _demo(seconds * rate, rate)
+            outcome = _demo(seconds * rate, rate, WAYS[source])
     except KeyboardInterrupt:
         print("demo: stopped; its servers and files are gone", file=sys.stderr)
         return 130
@@ -236,22 +246,23 @@ def command(
         hint = "\n`make demo` installs the servers first." if isinstance(error, ServerMissing) else ""
         print(f"demo: {error}{hint}", file=sys.stderr)
         return REFUSED
-    Console().print(_table(outcome))
+    Console().print(_table(outcome, WAYS[source]))
     if outcome.differences.total:
         print(outcome.differences, file=sys.stderr)
     return DIFFERENT if outcome.differences.total else OK
 
 
-def _demo(changes: int, rate: int) -> Outcome:
-    screen: Screen = LiveScreen(changes) if sys.stdout.isatty() else PlainScreen()
+def _demo(changes: int, rate: int, way: Way) -> Outcome:
+    names = way.source_name, way.target_name
+    screen: Screen = LiveScreen(changes, *names) if sys.stdout.isatty() else PlainScreen(*names)
     with contextlib.ExitStack() as stack:
         stack.callback(screen.close)
-        screen.say("Starting a private MariaDB and a private PostgreSQL server.")
+        screen.say(f"Starting a private {way.source_name} and a private {way.target_name} server.")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-demo-")))
-        source, target = stack.enter_context(MariaDb()), stack.enter_context(Postgres())
+        source, target = stack.enter_context(way.source()), stack.enter_context(way.target())
         feed = Feed(
             "demo",
-            source.url(),
+            source_url(source),
             target.url(),
             SCHEMA,
             start="copy",

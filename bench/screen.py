@@ -26,16 +26,16 @@ class Screen(Protocol):
 class LiveScreen:
     """A bar for each table that is copied, and two for what changes."""
 
-    def __init__(self, changes: int) -> None:
+    def __init__(self, changes: int, source: str, target: str) -> None:
         self._changes = changes
         self._progress = Progress(
-            TextColumn("{task.description:<22}"),
+            TextColumn("{task.description:<23}"),
             BarColumn(),
             TextColumn("{task.completed:>9,.0f} rows"),
             TimeElapsedColumn(),
         )
-        self._committed = self._progress.add_task("committed in MariaDB", total=changes)
-        self._replicated = self._progress.add_task("applied to PostgreSQL", total=changes)
+        self._committed = self._progress.add_task(f"committed in {source}", total=changes)
+        self._replicated = self._progress.add_task(f"applied to {target}", total=changes)
         self._live = Live(self._progress, transient=True)
         self._live.start()
 
@@ -55,8 +55,9 @@ class LiveScreen:
 class PlainScreen:
     """A line every few seconds, for logs and pipes."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str, target: str) -> None:
         self._due = 0.0
+        self._source, self._target = source, target
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -65,7 +66,7 @@ class PlainScreen:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + PLAIN_SECONDS
-        self.say(f"  {committed:,} row changes committed in MariaDB, {replicated:,} applied to PostgreSQL")
+        self.say(f"  {committed:,} row changes committed in {self._source}, {replicated:,} applied to {self._target}")
         for copy in copies:
             if not copy.done:
                 self.say(f"    {copy}")

@@ -39,6 +39,7 @@ from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, NoJournal
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
+from tidelock.adapters.runtime.slot_watch import SlotWatch
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
@@ -75,7 +76,7 @@ async def run(
     """
     calm()
     claim = Claim.new(feed.schema, feed.name)
-    life = _Life(Pulse(feed, claim))
+    life = _Life(Pulse(feed, claim), SlotWatch(feed.source_url))
     try:
         with heard(life.stop):
             while True:
@@ -103,13 +104,15 @@ async def run(
 
 
 class _Life:
-    """The parts of a run that outlive a new takeover of the feed: the sign of life, HTTP, and how to stop.
+    """The parts of a run that outlive a new takeover of the feed: the sign of life, HTTP, the watch on
+    the source's slot, and how to stop.
 
     `has_run`: this process has had the feed.  `stream_idle_us`: of the next machine, in microseconds (`StepDown`).
     """
 
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Pulse, slot: SlotWatch) -> None:
         self.pulse = pulse
+        self.slot = slot
         self.shell: Shell | None = None
         self.told_to_stop = False
         self.has_run = False
@@ -129,15 +132,16 @@ class _Life:
             self._serves = True
 
     def _latest(self) -> Sample:
-        return self._between if self.sampler is None else self.sampler.latest
+        return self.slot.shown(self._between) if self.sampler is None else self.sampler.latest
 
     def waits(self, at: Literal["source", "target"], said: str, seconds: float) -> None:
         """Notes that no machine runs, because that end cannot be reached."""
         self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
 
     async def end(self) -> None:
-        """Ends the sign of life and HTTP."""
+        """Ends the sign of life, HTTP and the watch."""
         await self._http.aclose()
+        await self.slot.end()
         await self.pulse.end()
 
     def let_go(self) -> None:
@@ -248,7 +252,8 @@ async def _run(
     if until_caught_up:
         log.aim(source.now)
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
-    sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds)
+    sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds, life.slot.shown)
+    life.slot.begin()
     await life.serve(feed.http_address)
     life.shell = shell
     life.pulse.watch(shell.displaced, lambda: shell.unanswered)

@@ -123,7 +123,8 @@ def worker(
 def status(feed: FeedPath, json: Json = False) -> int:
     """Show whether a feed runs, how far it is, which rows failed and why it halted.
 
-    Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, or has failed rows.
+    Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, has failed rows, or its
+    slot at the source is lost or gone. A warning changes no exit code.
     """
     from tidelock.adapters.cli.watching import status
 

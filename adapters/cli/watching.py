@@ -17,7 +17,9 @@ from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, Status
 from tidelock.adapters.operator.scale_out import GroupStatus, ScaleOut
+from tidelock.adapters.operator.slot import slot_state
 from tidelock.adapters.operator.store import FailedRowDetail
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.runtime.progress import one_line
 from tidelock.engine.model.records import Ddl
 
@@ -31,11 +33,16 @@ def status(path: str, json: bool) -> int:
         from tidelock.adapters.cli.lake import status as status_of_lake
 
         return status_of_lake(feed, json)
-    seen = msgspec.structs.replace(asyncio.run(feed_control.status(feed)), forms=compiled_forms.forms())
+    try:
+        seen = msgspec.structs.replace(asyncio.run(feed_control.status(feed)), forms=compiled_forms.forms())
+    except TargetError:
+        if not json and (slot := asyncio.run(slot_state(feed))) is not None:
+            print_facts([("slot", str(slot))])  # its log grows while the target is away
+        raise
     if json:
         waits = seen.unanswered
         prepared = {"prepared": waits.xid, "prepared_seconds": waits.seconds}
-        print_json({"activity": seen.activity, **msgspec.structs.asdict(seen), **prepared})
+        print_json({"activity": seen.activity, **msgspec.structs.asdict(seen), **prepared, "warnings": seen.warnings})
     else:
         print_facts(_facts(seen))
         if seen.scale_out:
@@ -54,6 +61,8 @@ def status(path: str, json: bool) -> int:
                 for t in seen.failed_rows
             ]
             print_table(("failed rows of", "rows", "queued for retry", "queued for skip", "oldest"), rows)
+        for warning in seen.warnings:
+            print(f"\nwarning: {warning}")
     return OPERATOR if seen.needs_operator else CODES[seen.activity]
 
 
@@ -113,9 +122,10 @@ def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
 def _facts(seen: Status) -> list[tuple[str, str]]:
     facts = [("feed", seen.feed), ("source", seen.source), ("target", seen.target)]
     facts.append(("forms", ", ".join(f"{name} {form}" for name, form in seen.forms.items())))
+    slot = [("slot", str(seen.slot))] if seen.slot else []
     if not seen.epoch:
-        return [*facts, ("state", "NOT RUNNING: it has never run")]
-    facts.append(("state", _state(seen)))
+        return [*facts, ("state", "NOT RUNNING: it has never run"), *slot]
+    facts += [("state", _state(seen)), *slot]
     if seen.live:
         facts.append(("live", one_line(seen.live)))
     if seen.checkpoint is not None and seen.checkpoint_seconds is not None:

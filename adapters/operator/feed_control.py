@@ -6,6 +6,7 @@ it out, now or when it is next started.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
@@ -20,6 +21,7 @@ from tidelock.adapters.operator.copies import CopiedTable, copies, staged_tables
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.scale_out import ScaleOut, least, log_of, scale_out, unbegun
+from tidelock.adapters.operator.slot import slot_state
 from tidelock.adapters.operator.store import (
     Books,
     FailedRow,
@@ -31,6 +33,7 @@ from tidelock.adapters.operator.store import (
 from tidelock.adapters.operator.upgrade import look, older
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.slot_state import SlotState, missing_slot
 from tidelock.adapters.ports.staging import epoch_of
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.wiring.session import TargetSession, session
@@ -48,7 +51,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     has never run.  Ages are seconds by the target's clock.  `epoch`, `halted` and `ddl_passed` are of group 0, or of
     the first group that has one; `checkpoint` is the least that a group has stored at the target; `scale_out` tells of
     each.  `staged`: tables in the bookkeeping's schema with chunks on their way; `left_behind`: those of owners that
-    are over.  `forms`: of the compiled modules here (`compiled_forms`).  `parked`: the former name of `failed_rows`.
+    are over.  `forms`: of the compiled modules here (`compiled_forms`).  `slot`: as the source itself shows it, where
+    it keeps its log for this feed alone.  `parked`: the former name of `failed_rows`.
     """
 
     feed: str
@@ -69,6 +73,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
     run: Run | None = None
+    slot: SlotState | None = None
     parked: tuple[FailedTable, ...] = ()
 
     def __post_init__(self) -> None:
@@ -103,9 +108,29 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return self.left_behind
 
     @property
+    def slot_gone(self) -> bool:
+        """Tells whether the source no longer keeps what the feed would read next.  A slot that is made just now belongs
+        to a run.
+        """
+        if self.slot is None or self.checkpoint is None:
+            return False
+        return self.slot.lost or (self.slot.missing and self.activity != "running")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What threatens the feed, each with what to do."""
+        if self.slot is None:
+            return ()
+        if self.slot_gone and self.slot.missing and self.checkpoint is not None:
+            return (missing_slot(self.slot.name, self.checkpoint),)
+        if self.slot.lost and not self.slot_gone:  # the first run makes it anew
+            return ()
+        return (self.slot.warning,) if self.slot.warning else ()
+
+    @property
     def needs_operator(self) -> bool:
-        """Tells whether the feed has halted or has failed rows."""
-        return self.halted is not None or bool(self.failed_rows)
+        """Tells whether the feed has halted, has failed rows, or has lost its slot."""
+        return self.halted is not None or bool(self.failed_rows) or self.slot_gone
 
 
 @asynccontextmanager
@@ -131,16 +156,22 @@ async def _missing_bookkeeping(feed: Feed, target: TargetSession) -> Lacking:
 
 async def status(feed: Feed) -> Status:
     """Returns the status of a feed, also of one that has never run (`epoch` 0).  Raises TargetError."""
+    seen, slot = await asyncio.gather(_at_target(feed), slot_state(feed))
+    return msgspec.structs.replace(seen, slot=slot)
+
+
+async def _at_target(feed: Feed) -> Status:
     seen = Status(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
     async with session(feed.target_url) as target:
         if (await _missing_bookkeeping(feed, target)).everything:
             return seen
         book = Books(feed, target)
         owners, checkpoints = await book.owners(), await book.checkpoints()
-        if not owners:
-            return seen
-        owner = owners.get(0) or next(iter(owners.values()))
         groups = {group: place for group, place in checkpoints.items() if group != COORDINATOR}
+        if not owners:  # `init --apply` has stored where it begins
+            begins = least(groups)
+            return msgspec.structs.replace(seen, checkpoint=begins[0] if begins else None)
+        owner = owners.get(0) or next(iter(owners.values()))
         halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
         log = await log_of(feed) if feed.log_url else None
         staged = await staged_tables(book, (group for group in owners if group != COORDINATOR))
@@ -247,8 +278,6 @@ async def live_sample(feed: Feed) -> Sample | None:
     """Returns the sample of a run that serves `http`; None where there is none, or it does not answer at once."""
     if feed.http_address is None:
         return None
-    import asyncio
-
     return await asyncio.to_thread(_ask, *feed.http_address)
 
 

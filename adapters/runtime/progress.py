@@ -10,6 +10,7 @@ import msgspec
 
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.ports.capture_messages import prepared_for
+from tidelock.adapters.ports.slot_state import SlotState
 from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     - `unreachable`: which of them has not answered for longer than the feed's `ready_seconds`, in words; '' where both
       have.
     - `hindrances`: work that is tried again, from its second second on.
+    - `slot`: of a source that keeps its log for this feed alone; None: there is none, or it was not asked yet.
     """
 
     state: RunState = "starting"
@@ -77,6 +79,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     target_silent_seconds: float = 0.0
     unreachable: str = ""
     hindrances: tuple[Hindered, ...] = ()
+    slot: SlotState | None = None
     parked_rows: int = 0
 
     def __post_init__(self) -> None:
@@ -223,6 +226,7 @@ def one_line(sample: Sample) -> str:
     parts += [text] if (text := summary(sample.copies)) else []
     parts += [_prepared(sample)] if sample.prepared else []
     parts += map(str, sample.hindrances)
+    parts += [text] if (text := _slot_warning(sample)) else []
     parts += [sample.alarm] if sample.alarm else []
     return ", ".join(parts)
 
@@ -248,15 +252,20 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     for number, rows in enumerate(sample.lanes):
         length = -(-rows * BAR_WIDTH // fullest)
         lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
+    slot = [Text(f"slot {sample.slot}", style="yellow" if sample.slot.warning else "dim")] if sample.slot else []
     alarm = [Text(_prepared(sample), style="yellow")] if sample.prepared else []
     alarm += [Text(str(one), style="yellow") for one in sample.hindrances]
     alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
     copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
-    return Group(title, totals, trouble, lanes, *copies, *alarm)
+    return Group(title, totals, trouble, *slot, lanes, *copies, *alarm)
 
 
 def _prepared(sample: Sample) -> str:
     return prepared_for(sample.prepared, sample.prepared_seconds)
+
+
+def _slot_warning(sample: Sample) -> str:
+    return sample.slot.warning if sample.slot is not None else ""
 
 
 def _lag(sample: Sample) -> str:

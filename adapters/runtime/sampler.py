@@ -36,9 +36,10 @@ class Sampler:
         progress: Progress,
         silent: Callable[[], Silent],
         ready_seconds: float,
+        with_slot: Callable[[Sample], Sample],
     ) -> None:
         """Takes what is sampled.  `silent`: how long source and target have not answered.  `ready_seconds`: how long is
-        too long.
+        too long.  `with_slot`: adds the state of the source's slot.
         """
         self.latest = Sample()
         self._machine = machine
@@ -46,6 +47,7 @@ class Sampler:
         self._progress = progress
         self._silent = silent
         self._ready_seconds = ready_seconds
+        self._with_slot = with_slot
 
     async def report(self) -> None:
         """Takes samples until it is cancelled."""
@@ -57,7 +59,7 @@ class Sampler:
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
             sample = msgspec.structs.replace(sample, rows_per_second=rate)
-            self.latest = with_silence(sample, self._silent(), self._ready_seconds)
+            self.latest = self._with_slot(with_silence(sample, self._silent(), self._ready_seconds))
             self._progress.update(self.latest)
 
 

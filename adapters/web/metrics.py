@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.runtime.progress import STATES, Sample
+from tidelock.adapters.web.slot_metrics import slot_gauges
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -73,6 +74,8 @@ def metrics(sample: Sample) -> str:
         add("copy_chunks", "gauge", "Chunks of tables that are copied, by what became of them.", *chunks)
         rows = [(f'{{table="{_escaped(copy.table)}"}}', copy.rows) for copy in sample.copies]
         add("copy_rows_total", "counter", "Rows of merged chunks.", *rows)
+    for gauge in slot_gauges(sample.slot) if sample.slot is not None else ():
+        add(gauge.name, "gauge", gauge.text, *gauge.values)
     silent = [('{side="source"}', sample.source_silent_seconds), ('{side="target"}', sample.target_silent_seconds)]
     add("silent_seconds", "gauge", "How long source and target have not answered.", *silent)
     states = [(f'{{state="{state}"}}', int(state == sample.state)) for state in STATES]

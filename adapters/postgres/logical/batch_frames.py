@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -14,16 +16,25 @@ BATCH: Final = 0x42
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
-def frame(batch: LogBatch) -> bytes:
-    """The batch as one frame."""
-    body = _ENCODER.encode(batch)
-    return head(BATCH, len(body)) + body
+def send(batch: LogBatch, channel: socket.socket, wait: Callable[[], None]) -> None:
+    """Sends the batch as one frame, over a channel that does not block.  `wait`: is called while the other side does
+    not read, and returns when there is room, or to look again."""
+    _send(BATCH, batch, channel, wait)
 
 
-def learned_frame(learned: Learned) -> bytes:
-    """What was learned of tables, as one frame."""
-    body = _ENCODER.encode(learned)
-    return head(FORMS, len(body)) + body
+def send_learned(learned: Learned, channel: socket.socket, wait: Callable[[], None]) -> None:
+    """Sends what was learned of tables as `send` does a batch."""
+    _send(FORMS, learned, channel, wait)
+
+
+def _send(kind: int, told: LogBatch | Learned, channel: socket.socket, wait: Callable[[], None]) -> None:
+    body = _ENCODER.encode(told)
+    left = memoryview(head(kind, len(body)) + body)
+    while left:
+        try:
+            left = left[channel.send(left) :]
+        except BlockingIOError:
+            wait()
 
 
 class FrameDecoder:

@@ -18,7 +18,7 @@ import msgspec
 
 from tidelock.adapters.ports.capture_messages import FAILED, CaptureOrder, Failed, Stored
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.postgres.logical.batch_frames import frame, learned_frame
+from tidelock.adapters.postgres.logical import batch_frames
 from tidelock.adapters.postgres.logical.captured_log import CapturedLog
 from tidelock.adapters.process.frames import send
 from tidelock.adapters.source.capture_start import run
@@ -33,9 +33,10 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
     parent = Parent(channel, log)
     try:
         for batch in log.batches(parent):
+            parent.tend()
             if learned := log.take_learned():
-                parent.send(learned_frame(learned))
-            parent.send(frame(batch))
+                batch_frames.send_learned(learned, channel, parent.wait)
+            batch_frames.send(batch, channel, parent.wait)
     except SourceError as error:
         channel.setblocking(True)
         send(channel, FAILED, msgspec.msgpack.encode(Failed.of(error)))
@@ -74,18 +75,14 @@ class Parent:
             del self._arrived[:end]
             self._log.note_stored(stored.position)
 
-    def send(self, frame: bytes) -> None:
-        """Sends a frame; tends the log while the other side does not read.  Raises OSError, EOFError, SourceError."""
+    def tend(self) -> None:
+        """Takes what has been sent, and tends the log.  Raises as `run` does."""
         self.run()
         self._log.tend()
-        left = memoryview(frame)
-        while left:
-            try:
-                left = left[self._channel.send(left) :]
-            except BlockingIOError:
-                self._wait()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Waits until it reads on, or for as long as the log can be left alone, and tends that.  Raises as `run`
+        does."""
         readable, _, _ = select.select([self], [self], [], self._log.seconds_left)
         if readable:
             self.run()

@@ -31,7 +31,7 @@ import asyncpg
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.copy_text import CopyCommand, lines
-from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, is_own_text, renderer
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, is_own_text, renderer, unchanged
 from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import UNKNOWN, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn
@@ -313,7 +313,8 @@ class TableStatements:
         `rows` hold the values of `positions` only; the answer has their texts, a column each.
         """
         columns: Iterator[tuple[Value, ...]] = zip(*rows, strict=True)
-        return [self._renderers[i](values) for i, values in zip(positions, columns, strict=True)]
+        rendered = zip([self._renderers[i] for i in positions], columns, strict=True)
+        return [values if render is unchanged else render(values) for render, values in rendered]
 
     def _written_columns(self, rows: Sequence[Row]) -> list[Sequence[str | None]]:
         return self._columns([self._writable(row) for row in rows], self._written)

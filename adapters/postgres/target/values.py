@@ -70,7 +70,7 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
         case Kind.BINARY | Kind.GEOMETRY | Kind.VECTOR:
             return _refusal(f"column {column.name}: {column.kind} does not fit into {type}; make the column bytea")
         case _:
-            return _unchanged
+            return unchanged
 
 
 def is_own_text(column: Column, type: str) -> bool:
@@ -78,7 +78,7 @@ def is_own_text(column: Column, type: str) -> bool:
     if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP) and not column.type:
         return base_type(type) != "bytea"
     return (column.kind is not Kind.TIME or bool(column.type)) and renderer(column, type, "dead_letter") in (
-        _unchanged,
+        unchanged,
         _to_number,
     )
 
@@ -88,7 +88,8 @@ def _length(type: str) -> int:
     return int(found[0][1:-1]) if found else 1
 
 
-def _unchanged(values: Sequence[Value]) -> Sequence[str | None]:
+def unchanged(values: Sequence[Value]) -> Sequence[str | None]:
+    """Render texts that are PostgreSQL's already; who has many of them need not ask."""
     return values
 
 

@@ -75,11 +75,12 @@ class Shop(Workload):
         self._codes = {id_: f"SAVE-{id_:06}" for id_ in self._live["coupons"]}
         self._ordered.update(self._live["customers"])
         at = "'2024-03-01 00:00:00.000000'"
+        digits = "LPAD(CONCAT(s), 6, '0')"
         values = {
             "customers": f"s, CONCAT('customer', s, '@example.com'), CONCAT('Customer ', s), {at}",
-            "products": "s, CONCAT('sku-', LPAD(s, 6, '0')), CONCAT('Product ', s), MOD(s, 90) + 1.95, MOD(s, 50) + 10",
+            "products": f"s, CONCAT('sku-', {digits}), CONCAT('Product ', s), MOD(s, 90) + 1.95, MOD(s, 50) + 10",
             "orders": f"s, MOD(s, {customers}) + 1, MOD(s, {products}) + 1, 1, 19.95, 'delivered', {at}",
-            "coupons": f"s, CONCAT('SAVE-', LPAD(s, 6, '0')), MOD(s, 40) + 5, {at}",
+            "coupons": f"s, CONCAT('SAVE-', {digits}), MOD(s, 40) + 5, {at}",
         }
         before = 0
         statements = list[str]()
