@@ -79,7 +79,7 @@ def cut(*_: Any) -> None:
 # ---------------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_values_are_the_streams(
     server: str, make: Callable[..., Rig], lake: Lake, request: pytest.FixtureRequest
 ) -> None:
