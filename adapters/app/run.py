@@ -295,7 +295,8 @@ async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
         return Beginning(start)
     mapping = Mapping(rules_of(feed), feed.schema)
     tables = [name for name in source.tables if mapping.selects(name)]
-    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
+    keep = source_of(feed.source_url).keep_log
+    return await asyncio.to_thread(keep, tables, start, kept=feed.starts_where_kept)
 
 
 async def _ask_target(
