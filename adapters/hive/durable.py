@@ -27,9 +27,9 @@ def secure(target: Endpoint, manifest: Manifest, since: int) -> None:
     for table, stored in tables_of(manifest).items():
         schema, _, name = table.partition(".")
         place = root / f"{schema}.db" / name
-        for folder in set(stored.parts.values()):
-            if merge_of(folder) > since:
-                _write_all_through(place / folder)
+        for merge in set(stored.parts.values()):
+            if merge_of(merge) > since:
+                _write_all_through(place / merge)
                 above |= {place, place.parent}
     for folder in above:
         _write_through(folder)
