@@ -79,7 +79,7 @@ def _slot(opened: Session, tables: Sequence[TableName]) -> Slot:
     slot = find_slot(opened, name)
     if slot is None:
         raise PurgedPosition(
-            f"{place} has no slot {name}, so it has kept its log for the feed from no earlier place",
+            f"{place} has kept its log for the feed from no earlier place: there is no slot {name}",
             f"`start: now` begins with this moment, `start: copy` with the rows that are there. To begin at a place, "
             f"run before it: {made}",
         )
