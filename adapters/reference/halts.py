@@ -234,7 +234,7 @@ REFUSED: Final = (
          "drop it if nobody needs it, and make it as the hint says",
          f"{_STARTS}_a_slot_of_another_plugin_is_no_slot_of_ours"),
     Halt(("UnsuitableLog",), ("is not known to be older than the slot",),
-         "a table may have come into the publication behind the slot's place, and the log would lack what changed before",
+         "a table may have come into the publication behind the slot's place; what changed before is in no log",
          "`start: now` or `start: copy`, or make the slot again behind the publication",
          f"{_STARTS}_a_publication_that_is_younger_than_its_slot_is_no_proof"),
 )  # fmt: skip

@@ -45,13 +45,13 @@ _POSTGRES_TEXT = """
 ## From PostgreSQL
 
 What `tidelock init`, or a run into Hive, makes of a PostgreSQL column at each target. A PostgreSQL target gets the
-source's own type, and every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions that a column needs
-are made there too; a column of a domain gets the type that the domain is made of. Another target gets a type that holds
-every value unchanged, or text. A row with a value that the type there has not is set aside, with table, column and
-reason in `tidelock rows list`. Texts get the collation that tells all texts apart. Hive has no failed rows: such a
-value ends the run, or is NULL with `zero_dates: null`, but never in a key.
+source's own type, and every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions
+that a column needs are made there too; a column of a domain gets the type that the domain is made of. Another target
+gets a type that holds every value unchanged, or text. A row with a value that the type there has not is set aside, with
+table, column and reason in `tidelock rows list`. Texts get the collation that tells all texts apart. Hive has no failed
+rows: such a value ends the run, or is NULL with `zero_dates: null`, but never in a key.
 
-| source | PostgreSQL | MySQL | MariaDB | which values make a failed row at MySQL and MariaDB | Hive | which it has not |
+| source | PostgreSQL | MySQL | MariaDB | failed rows at MySQL and MariaDB | Hive | which it has not |
 |---|---|---|---|---|---|---|
 """
 _POSTGRES_NOTES = """
