@@ -257,6 +257,8 @@ def test_what_a_postgres_source_does_not_tell_halts(
     found = rig.command("check", "@", "--json").json["findings"]
     (told,) = [finding for finding in found if finding["kind"] == "long-values"]
     rig.at_source(told["hint"].rstrip(";"))
+    assert rig.command("init", "--apply", "@").code == 0
+    assert rig.command("init", "@", "--json").json["statements"] == [], "the first run makes the slot"
     lake.follow(rig)
     rig.at_source("INSERT INTO page VALUES (1, repeat('x', 9000), 1)", "INSERT INTO wider VALUES (1)")
     rig.at_source("UPDATE page SET seen = 2")
