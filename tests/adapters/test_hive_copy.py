@@ -46,6 +46,7 @@ MADE = (
 )
 MADE_ROWS = "INSERT INTO made (id, a, price) VALUES (1, 2, 3.4), (5, 6, 0)"
 COLUMNS = "id, email, balance, updated_at, payload, version"
+IN_POSTGRES = "id::text, email, balance::text, to_char(updated_at, 'YYYY-MM-DD HH24:MI:SS.US'), payload, version::text"
 IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
     "payload, cast(version AS string)"
@@ -286,12 +287,20 @@ def test_what_a_postgres_source_does_not_tell_halts(
 # ---------------------------------------------------------------------- rows that change meanwhile
 
 
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("postgres_source", marks=pytest.mark.proof)])
 def test_rows_that_change_while_they_are_copied(
-    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+    server: str,
+    make: Callable[..., Rig],
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Behind each piece rows of all pieces come, change, move and go; what follows the copy is history."""
-    rig = make(hive={**HIVE, "history": True})
+    source = request.getfixturevalue(server)
+    rig = make(source, hive={**HIVE, "history": True})
     work = rig.make(Mix())
+    if isinstance(source, Postgres):
+        rig.at_source("ALTER TABLE account REPLICA IDENTITY FULL")
     rig.load(work, 6000)
     piece = HiveCopying._piece
     numbers = itertools.count(2)
@@ -448,9 +457,10 @@ def is_equal(rig: Rig, lake: Lake) -> None:
 
 
 def at_source(rig: Rig) -> list[tuple[Any, ...]]:
-    session = connect(rig.source.url())
+    is_postgres = isinstance(rig.source, Postgres)
+    session = connect(rig.source.url(rig.schema if is_postgres else ""))
     try:
-        return sorted(session.rows(f"SELECT {COLUMNS} FROM {rig.schema}.account"))
+        return sorted(session.rows(f"SELECT {IN_POSTGRES if is_postgres else COLUMNS} FROM {rig.schema}.account"))
     finally:
         session.close()
 
