@@ -39,6 +39,7 @@ EXPECTED: tuple[str, ...] = (
     "source: keys of two rows traded",
     "source: keys changed",
     "source: cascade logged",
+    "source: tables emptied with the one that they refer to",
     "source: cascade not logged",
     "source: from the target's side",
     "source: from a third node",

@@ -200,22 +200,24 @@ class History:
             (DdlKind.TRUNCATE, DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER, DdlKind.OTHER)
         )
         name = chance.choice([name for name in self.source.tables if name != POOL.name])
-        keys, adds = None, False
+        keys, adds, others = None, False, list[TableName]()
         if due:
             assert self.late is not None
             kind, name, self.late = DdlKind.CREATE_TABLE, self.late, None
             self.source.create(at_source(self.tables[name]))
-        elif kind is DdlKind.TRUNCATE and self.source.tables[name].spec.references:
-            kind = DdlKind.OTHER
         elif kind is DdlKind.TRUNCATE:
-            self.source.truncate(name)
+            others = self.source.referring(name)
+            for emptied in (*others, name):
+                self.source.truncate(emptied)
+            if others:
+                self.note("tables emptied with the one that they refer to")
         elif kind is DdlKind.ADD_COLUMN:
             adds = ADDED.name not in self.source.tables[name].at
             self.source.add_column(name, ADDED)
         elif kind is DdlKind.OTHER and (keys := self._other_keys(chance, self.source.tables[name].spec)) is not None:
             self.note("keys changed")
         self.note(f"ddl {kind}")
-        statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name,))
+        statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name, *others))
         end = self.close(file, offset, chance.randint(50, 200))
         self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys, adds=adds))
 

@@ -120,6 +120,23 @@ class Database:
     def truncate(self, name: TableName) -> None:
         self.tables[name].clear()
 
+    def delete_all(self, name: TableName) -> None:
+        """Raises Violation where rows of another table refer to those, and its foreign key refuses."""
+        for fk in self.tables[name].spec.references:
+            child = self.tables.get(fk.child)
+            if child is None or fk.cascades or fk.child == name:
+                continue
+            (refers,) = (read for other, read in child.layout.parents if other == fk)
+            if any(refers(row) is not None for row in child.rows.values()):
+                raise Violation(f"{fk.child} refers to rows of {name}")
+        self.truncate(name)
+
+    def referring(self, name: TableName) -> list[TableName]:
+        """The other tables whose rows refer to this one's, or to theirs in turn: children before their parents."""
+        found = dict.fromkeys(fk.child for fk in self.tables[name].spec.references if fk.child != name)
+        further = [(child, self.referring(child)) for child in found if child in self.tables]
+        return list(dict.fromkeys(table for child, below in further for table in (*below, child)))
+
     def add_column(self, name: TableName, column: TargetColumn) -> None:
         """Doing it twice is doing it once."""
         old = self.tables[name]

@@ -97,7 +97,7 @@ def _statement(ddl: Ddl | None, number: int, shapes: dict[TableName, Shape]) -> 
     if ddl is None:
         return None
     tables = tuple(name for name in map(_named, ddl.tables) if name in shapes)
-    effective = ddl.kind in (DdlKind.TRUNCATE, DdlKind.OTHER) and len(tables) == 1
+    effective = tables and (ddl.kind is DdlKind.TRUNCATE or (ddl.kind is DdlKind.OTHER and len(tables) == 1))
     return replace(ddl, number=number, kind=ddl.kind if effective else DdlKind.UNRELATED, tables=tables)
 
 

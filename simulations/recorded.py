@@ -77,7 +77,8 @@ class RecordedHistory(History):
 
     def _take(self, step: Step) -> None:
         if step.ddl is not None and step.ddl.kind is DdlKind.TRUNCATE:
-            self.source.truncate(step.ddl.tables[0])
+            for name in step.ddl.tables:
+                self.source.truncate(name)
         session = self.source.begin()
         for change in step.changes:
             if UNKNOWN in (*(change.before or ()), *(change.after or ())):

@@ -5,7 +5,7 @@
     log 7 resent: …                  the first batch after a resend;  `log 9 after 7: …`: a gap
     log 8 to log.000002:120: …       the batch ends there, and so does what the log is counted in from then on
     log 9 of 0-2: …                  a transaction of another server, number 9
-    ddl 8 [resent] truncate account  a kind of `DdlKind` and a table
+    ddl 8 [resent] truncate account  a kind of `DdlKind` and a table, or several: `account,seat`
     moved to log.000002:4 [resent]   the position moved and no row came (a rotation, transactions of other tables)
     heartbeat                        nothing happened; the source is there
     capture account; seat where note = x     a capture machine that takes these tables and rows; `as NODE` before them:
@@ -120,8 +120,8 @@ class SourceLog:
                 number, *kinds, table = rest.split()
                 head = self._head(" ".join([number, *(k for k in kinds if k == "resent")]))
                 kind = " ".join(k for k in kinds if k != "resent")
-                name = TableName("shop", table)
-                ddl = Ddl("shop", f"{kind} {table}", head.source, head.number, DdlKind(kind), (name,))
+                names = tuple(TableName("shop", name) for name in table.split(","))
+                ddl = Ddl("shop", f"{kind} {table}", head.source, head.number, DdlKind(kind), names)
             case "moved":
                 head = self._head(f"0 {rest}")
             case _:

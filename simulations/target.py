@@ -19,6 +19,7 @@ import msgspec
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.log import receipts
 from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, TableName
 from tidelock.engine.protocol.effects import (
@@ -627,11 +628,12 @@ class Target:
         entry = self._statement(effect.ddl)
         for checker in self.checkers:
             checker.statement(entry)
-        (name,) = effect.ddl.tables
+        name, *_ = effect.ddl.tables
         match effect.ddl.kind:
             case DdlKind.TRUNCATE:
-                self.database.truncate(name)
-                self._empty(name)
+                for emptied in children_first(effect.ddl.tables, self.database.specs):
+                    self.database.delete_all(emptied)
+                    self._empty(emptied)
             case DdlKind.CREATE_TABLE:
                 self.database.create(self.ledger.history.tables[name])
             case _:

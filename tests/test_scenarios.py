@@ -21,7 +21,7 @@ ROWS = [
     for line in README.splitlines()
     if re.match(r"\| [KL]\d", line)
 ]
-CASES = [*(f"K{n}" for n in range(1, 18)), *(f"L{n}" for n in range(1, 9))]
+CASES = [*(f"K{n}" for n in range(1, 18)), *(f"L{n}" for n in range(1, 10))]
 WAITS = "waits for the PostgreSQL source"
 
 

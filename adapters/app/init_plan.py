@@ -20,6 +20,7 @@ from tidelock.adapters.schema.create_table import add_foreign_keys, create_table
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
 from tidelock.adapters.schema.source_table import SourceTable, UserType
 from tidelock.adapters.wiring.inspection import opened
+from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
@@ -45,9 +46,7 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
     for finding in not_yet(feed):
         raise CannotRun(finding)
     if feed.target_url.scheme == "hive":
-        raise CannotRun(
-            error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`")
-        )
+        return await _at_source(feed)
     topics = await _topics(feed)
     async with source_inspected(feed) as source, opened(feed.target_url) as target:
         view = source.view
@@ -60,6 +59,18 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
             *await _tables(feed, view, target),
             *topics,
         ]
+
+
+async def _at_source(feed: Feed) -> list[PlannedStatement]:
+    """Returns what a feed to Hive needs at its source; the first run makes the rest.  Raises CannotRun where that is
+    all."""
+    if not keeps_for_us(feed.source_url):
+        raise CannotRun(
+            error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`")
+        )
+    async with source_inspected(feed) as source:
+        needed = [p for p in await source.preparations(None) if not p.by_start]
+    return [PlannedStatement("source", p.sql, p.why, p.administrator) for p in needed]
 
 
 async def _topics(feed: Feed) -> list[PlannedStatement]:

@@ -18,6 +18,7 @@ from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import error
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.adapters.wiring.sources import keeps_for_us
 
 _FAILED: Final = "tidelock_parked"
 
@@ -26,7 +27,7 @@ async def removal_plan(feed: Feed) -> list[PlannedStatement]:
     """Returns the statements in the order to run them.  Raises CannotRun while the feed runs; SourceError, TargetError,
     LogError."""
     if feed.target_url.scheme == "hive":
-        raise CannotRun(error("target-hive", "a feed to Hive keeps its place beside the tables", "Delete its folder"))
+        return await _at_source(feed)
     if workers := await still_workers(feed, lambda _: None):
         raise CannotRun(error("feed-runs", workers, "End all of them (SIGTERM), then remove again"))
     async with session(feed.target_url) as target:
@@ -38,6 +39,14 @@ async def removal_plan(feed: Feed) -> list[PlannedStatement]:
         *_log(feed),
         *there,
     ]
+
+
+async def _at_source(feed: Feed) -> list[PlannedStatement]:
+    """Returns what undoes a feed to Hive at a source that keeps its log for it.  Raises CannotRun for any other."""
+    if not keeps_for_us(feed.source_url):
+        raise CannotRun(error("target-hive", "a feed to Hive keeps its place beside the tables", "Delete its folder"))
+    async with source_inspected(feed) as source:
+        return [PlannedStatement("source", r.sql, r.why, r.administrator) for r in await source.removals()]
 
 
 def _log(feed: Feed) -> list[PlannedStatement]:

@@ -110,7 +110,8 @@ async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
         await _apply_source(feed, [s for s in plan if s.side == "source" and _applied(s)])
         await _apply(feed, [s for s in plan if s.side == "target" and _applied(s)])
         await _make_topics(feed, plan)
-        await fix_start(feed)
+        if feed.target_url.scheme != "hive":  # its place is beside the tables, made by a run
+            await fix_start(feed)
     return plan
 
 
@@ -135,6 +136,8 @@ async def _apply_source(feed: Feed, statements: Sequence[PlannedStatement]) -> N
 
 async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
     """Runs statements one after another.  A failure names its statement; those before it stay.  Raises CommandError."""
+    if not statements:
+        return
     from tidelock.adapters.ports.sink import TargetError
     from tidelock.adapters.wiring.session import session
 

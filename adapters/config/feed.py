@@ -176,8 +176,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`; `copy`: now, once "
-            "all tables are being copied. Later runs go on. PostgreSQL keeps its log from the first run on: `now` or "
-            "`copy`."
+            "all tables are being copied. Later runs go on. At PostgreSQL `earliest`, or an LSN such as `0/16B3748`, "
+            "needs a slot that was made before."
         ),
     ] = "now"
     server_id: Annotated[
@@ -252,8 +252,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         return rule.target_name(name) if rule else name
 
     @property
+    def starts_where_kept(self) -> bool:
+        """Does the first run need a log that was kept before it?"""
+        return self.start not in ("now", "copy")
+
+    @property
     def start_place(self) -> Literal["now", "earliest"] | Position:
-        """The value of `start`, parsed: a position has a file and an offset, or only `gtids`."""
+        """The value of `start`, parsed: a position has a file and an offset, only `gtids`, or only an LSN."""
         match self.start.partition(":"):
             case "now" | "copy", "", "":
                 return "now"
@@ -261,6 +266,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
                 return "earliest"
             case "gtid", _, gtids:
                 return Position("", 0, gtids=gtids)
+        if self.source_url.dialect == "postgres":
+            high, _, low = self.start.partition("/")
+            return Position("", int(high, 16) << 32 | int(low, 16))
         file, _, offset = self.start.rpartition(":")
         return Position(file, int(offset))
 

@@ -33,6 +33,7 @@ _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
 _START = re.compile(r"now|earliest|copy|gtid:.+|.+\.\d+:\d+")
+_POSTGRES_START = re.compile(r"now|earliest|copy|[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 
 
@@ -155,21 +156,16 @@ class Reading:
                 self._fail((key,), "hive:// can only be a target")
             if url.scheme == "kafka":
                 self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
-        if feed.source_url.dialect == "postgres":
-            self._refuse_not_yet_of_postgres(feed)
         if feed.verify != "off":
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
         if feed.on_conflict != "dead_letter":
             self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use dead_letter")
 
-    def _refuse_not_yet_of_postgres(self, feed: Feed) -> None:
-        if feed.target_url.scheme == "hive":
-            self._fail(("target",), "hive:// is not supported with a PostgreSQL source yet")
-        if feed.start not in ("now", "copy"):
-            self._fail(("start",), "PostgreSQL keeps its log for a feed from the first run on: start is now or copy")
-
     def _check_values(self, feed: Feed) -> None:
-        if not _START.fullmatch(feed.start):
+        if feed.source_url.dialect == "postgres":
+            if not _POSTGRES_START.fullmatch(feed.start):
+                self._fail(("start",), f"{feed.start!r} is not now, copy, earliest, or an LSN such as 0/16B3748")
+        elif not _START.fullmatch(feed.start):
             self._fail(("start",), f"{feed.start!r} is not now, earliest, copy, FILE:OFFSET (log.000001:4) or gtid:SET")
         if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
             self._fail(("http",), f"{feed.http!r} is not HOST:PORT, for example 127.0.0.1:8470")

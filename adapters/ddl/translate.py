@@ -27,6 +27,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import column_type, create_table, identifier, qualified
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
+from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import AddedColumn, Ddl, DdlKind, Kind, TableName, Value
 from tidelock.engine.model.schema import TargetTable
 
@@ -268,7 +269,7 @@ def translate(
                 _, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
                 return [_add_columns(target_name(ddl.tables[0]), columns, dialect)]
             case DdlKind.TRUNCATE:
-                order = _children_first(emptied(ddl, target_name), tables)
+                order = children_first(emptied(ddl, target_name), tables)
                 return [f"DELETE FROM {qualified(dialect, name)}" for name in order]
             case _:
                 raise NotPlain("its kind")
@@ -295,19 +296,6 @@ def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[Ta
     """Returns the target's tables whose rows a TRUNCATE removes, their failed rows included.  PostgreSQL's may name
     several."""
     return tuple(dict.fromkeys(map(target_name, ddl.tables))) if ddl.kind is DdlKind.TRUNCATE else ()
-
-
-def _children_first(names: Sequence[TableName], tables: Mapping[TableName, TargetTable]) -> list[TableName]:
-    """Returns the tables in an order in which each can be emptied; those of a cycle of foreign keys as they come."""
-    left, ordered = list(names), list[TableName]()
-    while left:
-        referred = {
-            fk.parent for name in left if name in tables for fk in tables[name].foreign_keys if fk.parent != name
-        }
-        free = [name for name in left if name not in referred] or left
-        ordered += free
-        left = [name for name in left if name not in free]
-    return ordered
 
 
 def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -> str:

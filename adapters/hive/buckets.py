@@ -23,6 +23,8 @@ def spelling(type: str) -> Callable[[Any], bytes] | None:
     match type:
         case "tinyint" | "smallint" | "int" | "bigint":
             return lambda value: b"%d" % value
+        case "boolean":
+            return lambda value: b"true" if value else b"false"
         case "string":
             return lambda value: str(value).encode()
         case "binary":

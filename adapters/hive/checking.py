@@ -23,6 +23,7 @@ from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, r
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing, java
+from tidelock.adapters.schema.create_table import full_identity
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.spark.drivers import drivers
 from tidelock.engine.model.records import Kind, TableName
@@ -30,6 +31,7 @@ from tidelock.engine.model.records import Kind, TableName
 CONNECT_SECONDS: Final = 10.0
 _NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)
 _DATES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_LONG: Final = (Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.DECIMAL, Kind.OTHER)
 _OURS: Final = ("tidelock_bucket", "tidelock_part")
 _VERSION: Final = ("valid_from", "valid_to", "op")
 
@@ -84,8 +86,9 @@ def _named(target: TableName) -> list[Finding]:
 
 
 def _table(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
-    findings = []
-    if not table.primary_key:
+    findings = _long_values(table)
+    key, columns = table.shape.primary_key, {column.name for column in table.columns if column.logged}
+    if not key or not columns.issuperset(key):
         hint = "Give it one, or leave it out of the feed"
         findings.append(error("no-key", f"{table.name} has no primary key, or the feed leaves a part of it out", hint))
     reserved = (*_OURS, *(_VERSION if feed.hive.history else ()))
@@ -96,11 +99,37 @@ def _table(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
         if "`" in column.name and feed.hive.format == "orc":
             hint = "`rename` it in the feed, or set hive: {format: parquet}"
             findings.append(error("column-name", f"{target}: ORC loses a column of the name {column.name}", hint))
-    dates = [column.name for column in table.columns if column.column.kind in _DATES]
-    if dates and feed.zero_dates != "null":
-        held = f"{target} cannot hold a zero date in {', '.join(dates)}: one ends the run"
-        findings.append(note("zero-dates", held, "`zero_dates: null` in the feed makes such dates NULL"))
-    return findings
+    return [*findings, *_misfits(feed, target, table)]
+
+
+def _long_values(table: SourceTable) -> list[Finding]:
+    """Finds what the log leaves out of a row after an update, where the server keeps long values beside its rows."""
+    if not table.leaves_out or all(column.column.kind not in _LONG for column in table.columns):
+        return []
+    said = (
+        f"an update of {table.name} that leaves a long value as it was is logged without that value, and Hive gets "
+        "whole rows"
+    )
+    return [error("long-values", said, full_identity(table))]
+
+
+def _misfits(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
+    """Notes the columns with values that Hive does not have."""
+    kinds = {column.name: column.column.kind for column in table.columns}
+    dates = [name for name, kind in kinds.items() if kind in _DATES]
+    if feed.zero_dates == "null":
+        return []
+    hint = "`zero_dates: null` in the feed makes such values NULL"
+    if feed.source_url.dialect == "postgres":
+        numbers = [name for name, kind in kinds.items() if kind is Kind.DECIMAL]
+        there = ((dates, "an infinite moment, or a year before 1 or after 9999,"), (numbers, "NaN"))
+        return [
+            note("no-such-value", f"{target} cannot hold {what} in {', '.join(columns)}: one ends the run", hint)
+            for columns, what in there
+            if columns
+        ]
+    held = f"{target} cannot hold a zero date in {', '.join(dates)}: one ends the run"
+    return [note("zero-dates", held, "`zero_dates: null` in the feed makes such dates NULL")] if dates else []
 
 
 # ---------------------------------------------------------------------- this machine, and the warehouse

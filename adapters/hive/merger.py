@@ -51,11 +51,14 @@ class Broken(Exception):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The way in which new tables are stored.  `buckets`: the most that a table gets."""
+    """The way in which new tables are stored.  `buckets`: the most that a table gets.  `comes`: a new column comes with
+    its rows, as the log has had the statement; else `Merger.widen` alone adds one.
+    """
 
     format: Format = "parquet"
     buckets: int = 16
     history: bool = False
+    comes: bool = True
 
 
 class TableChanges(msgspec.Struct, frozen=True):
@@ -143,11 +146,13 @@ class Merger:
         copy = replace(manifest.copy, end=end, moment=moment)
         return self._commit(replace(manifest, number=manifest.number + 1, copy=copy))
 
-    def truncate(self, manifest: Manifest, position: Position, name: str, moment: str) -> Manifest:
-        """Empties a table.  `moment`: when, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
-        number, state = manifest.number + 1, manifest.tables.get(name)
-        if state is None:
-            return self._commit(replace(manifest, number=number, position=position))
+    def truncate(self, manifest: Manifest, position: Position, names: Iterable[str], moment: str) -> Manifest:
+        """Empties tables.  `moment`: when, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
+        number, tables = manifest.number + 1, manifest.tables
+        emptied = {name: self._emptied(name, tables[name], moment, number) for name in names if name in tables}
+        return self._commit(replace(manifest, number=number, position=position, tables={**tables, **emptied}))
+
+    def _emptied(self, name: str, state: TableState, moment: str, number: int) -> TableState:
         emptied = replace(state, current=state.current.without(state.current.parts))
         if state.history is not None:
             place, stored = name + HISTORY, state.history
@@ -155,7 +160,15 @@ class Merger:
             closed = merging.closed_at(self._warehouse.rows(place, stored, open), moment)
             history = self._rewritten(place, stored.without(open), closed, {moment[:10]: 0}, number)
             emptied = replace(emptied, history=history)
-        tables = {**manifest.tables, name: emptied}
+        return emptied
+
+    def widen(
+        self, manifest: Manifest, position: Position, name: str, added: Iterable[tuple[str, str]]
+    ) -> Manifest:
+        """Adds columns to a table; NULL in the rows that are there."""
+        tables, number = manifest.tables, manifest.number + 1
+        if name in tables:
+            tables = {**tables, name: _with_columns(tables[name], added)}
         return self._commit(replace(manifest, number=number, position=position, tables=tables))
 
     def _commit(self, manifest: Manifest) -> Manifest:
@@ -203,7 +216,7 @@ class Merger:
         states = {}
         for name, batch in batches.items():
             state = tables.get(name) or self._made(name, batch)
-            states[name] = _widened(name, state, batch)
+            states[name] = _widened(name, state, batch, self._layout.comes)
             for place in (name, *([name + HISTORY] if state.history else [])):
                 self._warehouse.prepare(place)
         with ThreadPoolExecutor(SIDE_BY_SIDE, "merge") as pool:
@@ -292,17 +305,25 @@ class Merger:
         return {row[0] for row in ended.select(bucket.alias("bucket")).distinct().collect()}
 
 
-def _widened(name: str, state: TableState, batch: TableChanges) -> TableState:
-    """Returns the table with the columns that were added; any other difference is an error."""
+def _widened(name: str, state: TableState, batch: TableChanges, comes: bool) -> TableState:
+    """Returns the table with the columns that were added; any other difference is an error.  `comes`: as in `Layout`.
+    """
     there = dict(state.current.columns)
     changed = [column for column, type in batch.columns if there.get(column, type) != type]
     lost = there.keys() - {column for column, _ in batch.columns}
-    if changed or lost or batch.key != state.key:
+    if changed or lost or set(batch.key) != set(state.key):
         what = f"column {min([*changed, *lost])}" if changed or lost else "primary key"
         raise Broken(f"the {what} of {name} has changed", _ANEW)
     added = tuple((column, type) for column, type in batch.columns if column not in there)
-    if not added:
-        return state
+    if added and not comes:
+        told = f"{name} has a column {added[0][0]} that no run saw being added: what older rows have in it is not known"
+        raise Broken(told, _ANEW)
+    return _with_columns(state, added) if added else state
+
+
+def _with_columns(state: TableState, columns: Iterable[tuple[str, str]]) -> TableState:
+    there = {column for column, _ in state.current.columns}
+    added = tuple((column, type) for column, type in columns if column not in there)
     current = replace(state.current, columns=(*state.current.columns, *added))
     history = state.history and replace(state.history, columns=(*state.history.columns, *added))
     return replace(state, current=current, history=history)

@@ -23,6 +23,7 @@ from tidelock.adapters.hive.merger import Layout, Merger
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.adapters.spark.cluster import is_cluster
 from tidelock.adapters.spark.session import SparkFailed, session
+from tidelock.adapters.wiring.sources import keeps_for_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +47,8 @@ class OpenedHive:
         warehouse = Warehouse(spark, files, feed.name)
         self.spark = spark
         self.folder = f"{warehouse.location(_books(feed.target_url))}/{_own(feed)}"
-        layout = Layout(feed.hive.format, feed.hive.buckets, feed.hive.history)
+        hive = feed.hive
+        layout = Layout(hive.format, hive.buckets, hive.history, comes=not keeps_for_us(feed.source_url))
         self.manifests = Manifests(files, f"{self.folder}/{_MANIFESTS}", feed.name)
         self.merger = Merger(warehouse, self.manifests, layout, self.staged)
         self.files = files

@@ -25,6 +25,7 @@ FORMAT: Final = "parquet"
 _MOMENT: Final = pyarrow.timestamp("us")
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _TYPES: Final = {
+    "boolean": pyarrow.bool_(),
     "tinyint": pyarrow.int8(),
     "smallint": pyarrow.int16(),
     "int": pyarrow.int32(),

@@ -6,6 +6,8 @@ While one stretch is merged the next one is collected.  A merge begins when its 
 transaction.  All state is in the manifest, so a run that was killed goes on behind the last merge, whatever it had
 collected.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
 TRUNCATE is a merge of its own, and anything else ends the run with the tables as they were before it.
+
+A source that keeps its log for the feed alone (PostgreSQL) is told of each manifest, once that is on the disk.
 """
 
 from __future__ import annotations
@@ -23,20 +25,22 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.hive.checking import check
 from tidelock.adapters.hive.copying import HiveCopying, Stopped, planned
+from tidelock.adapters.hive.durable import secure
 from tidelock.adapters.hive.manifest import Manifest
 from tidelock.adapters.hive.merger import Broken, Stretch, TableChanges
 from tidelock.adapters.hive.opening import OpenedHive, opened
 from tidelock.adapters.hive.spool import NoKey, Spool, misfits_of
+from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
 from tidelock.adapters.runtime.progress import Progress
-from tidelock.adapters.spark_stream.log import ChangesError
+from tidelock.adapters.spark_stream.log import ChangesError, UntoldValue
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
-from tidelock.adapters.wiring.sources import overview_of, start_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of, start_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
@@ -74,6 +78,9 @@ class Follower:
         self._merging: asyncio.Task[None] | None = None
         self._spools = 0
         self._shapes: dict[int, Shape] = {}
+        self._capture: CaptureProcess | None = None
+        self._stored: Position | None = None  # what a source that keeps its log for us may know of
+        self._secured = -1
 
     async def run(self, until_caught_up: bool) -> int:
         """Runs until stopped or caught up; returns the exit code."""
@@ -83,6 +90,7 @@ class Follower:
             if not await asyncio.to_thread(self._copied):
                 return OK
             self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
+            await asyncio.to_thread(self._store)
             self._goal = self._goal_of(source) if until_caught_up else None
             self._begin(self._manifest.position)
             self._copy = self._manifest.copy
@@ -99,9 +107,12 @@ class Follower:
         errors = asyncio.run(check(self._feed)).errors
         if errors:
             raise FirstRunRefused(errors)
+        tables = [name for name in source.tables if self._mapping.selects(name)]
+        keep = source_of(self._feed.source_url).keep_log
+        beginning = keep(tables, start_of(self._feed, source), kept=self._feed.starts_where_kept)
         if self._feed.start == "copy":
             return planned(self._feed)
-        return Manifest(0, start_of(self._feed, source))
+        return Manifest(0, beginning.place)
 
     def _copied(self) -> bool:
         """Copies what remains; returns False where we are to stop before all is copied."""
@@ -124,7 +135,8 @@ class Follower:
         """Reads during one life of the capture process; returns True once the goal is reached."""
         capture = CaptureProcess(self._feed.source_url)
         try:
-            await capture.begin(order_of(self._feed, self._spool.last))
+            await capture.begin(order_of(self._feed, self._spool.last, stored=self._stored))
+            self._capture = capture
             chain = Chain(self._spool.last)
             while (batch := await self._next(capture)) is not None:
                 if isinstance(batch, Failed):
@@ -142,6 +154,7 @@ class Follower:
                     return True
             return False
         finally:
+            self._capture = None
             await capture.stop()
 
     async def _next(self, capture: CaptureProcess) -> LogBatch | Failed | None:
@@ -161,16 +174,22 @@ class Follower:
         if batch.ddl is not None and batch.ddl.kind is not DdlKind.UNRELATED:
             await self._statement(batch, batch.ddl)
         else:
-            try:
-                await asyncio.to_thread(self._spool.add, batch, self._shapes)
-            except ChangesError as error:
-                raise Broken(error.message, "`zero_dates: null` in the feed makes dates of zeros NULL") from None
-            except NoKey as error:
-                raise Broken(f"{error} has no primary key", "Give it one, or leave it out of the feed") from None
+            await self._collect(batch)
         caught_up = self._goal is not None and batch.last.order >= self._goal.order
         if batch.last.rows == 0 and (caught_up or self._due() or self._ends_copy()):
             await self._cut()
         return caught_up and batch.last.rows == 0
+
+    async def _collect(self, batch: LogBatch) -> None:
+        try:
+            await asyncio.to_thread(self._spool.add, batch, self._shapes)
+        except UntoldValue as error:
+            hint = f"ALTER TABLE … REPLICA IDENTITY FULL at the source, then {FILL_ANEW}"
+            raise Broken(error.message, hint) from None
+        except ChangesError as error:
+            raise Broken(error.message, "`zero_dates: null` in the feed makes such a value NULL") from None
+        except NoKey as error:
+            raise Broken(f"{error} has no primary key", "Give it one, or leave it out of the feed") from None
 
     def _ends_copy(self) -> bool:
         """Returns whether the stretch so far reaches the place that the copy still needs."""
@@ -204,12 +223,29 @@ class Follower:
         spool = self._spool
         await self._merged()
         self._begin(spool.last)
-        self._merging = asyncio.create_task(asyncio.to_thread(self._merge, spool))
+        self._merging = asyncio.create_task(self._merge_and_tell(spool))
 
     async def _merged(self) -> None:
         task, self._merging = self._merging, None
         if task is not None:
             await task
+
+    async def _merge_and_tell(self, spool: Spool) -> None:
+        await asyncio.to_thread(self._merge, spool)
+        await self._tell()
+
+    async def _tell(self) -> None:
+        """Tells a source that keeps its log for us how far the warehouse holds it for good."""
+        await asyncio.to_thread(self._store)
+        if self._capture is not None and self._stored is not None:
+            self._capture.tell_stored(self._stored)
+
+    def _store(self) -> None:
+        """Puts on the disk what the manifest says that there is."""
+        if keeps_for_us(self._feed.source_url):
+            manifest = self._manifest
+            secure(self._feed.target_url, manifest, self._secured)
+            self._secured, self._stored = manifest.number, manifest.position
 
     def _merge(self, spool: Spool) -> None:
         begun = time.monotonic()
@@ -228,18 +264,36 @@ class Follower:
         tables = [self._mapping.target(name) for name in ddl.tables if self._mapping.selects(name)]
         await self._cut()
         await self._merged()
-        filled = ddl.kind is DdlKind.ADD_COLUMN and _DEFAULT.search(ddl.statement) is not None
-        if ddl.kind is DdlKind.OTHER or (filled and tables):
+        if ddl.kind is DdlKind.OTHER or (tables and _fills(ddl)):
             raise Broken(
                 f"at {batch.prev} the source ran a statement that is not known how to follow in Hive: {ddl.statement}",
                 "The tables are as they were before it. Fill them anew with a feed of a new name",
             )
         self._spool.last = batch.last
         if ddl.kind is DdlKind.TRUNCATE and tables:
-            assert len(tables) == 1, "the servers empty one table with a statement"
-            await asyncio.to_thread(self._truncate, tables[0], batch)
-            self._begin(batch.last)
+            await asyncio.to_thread(self._truncate, tables, batch)
+        elif ddl.added and tables:
+            await asyncio.to_thread(self._widen, ddl, batch.last)
+        else:
+            return
+        self._begin(batch.last)
+        await self._tell()
 
-    def _truncate(self, table: TableName, batch: LogBatch) -> None:
+    def _truncate(self, tables: Sequence[TableName], batch: LogBatch) -> None:
         moment = datetime.fromtimestamp(batch.end_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-        self._manifest = self._hive.merger.truncate(self._manifest, batch.last, str(table), moment)
+        self._manifest = self._hive.merger.truncate(self._manifest, batch.last, list(map(str, tables)), moment)
+
+    def _widen(self, ddl: Ddl, place: Position) -> None:
+        """Adds columns that a log without statements tells of; they would not be told again."""
+        added = Shape(ddl.tables[0], tuple(one.column for one in ddl.added), ())
+        mapped = self._mapping.table(added)
+        if mapped is not None:
+            shape = mapped.shape
+            self._manifest = self._hive.merger.widen(self._manifest, place, str(shape.name), hive_columns(shape))
+
+
+def _fills(ddl: Ddl) -> bool:
+    """Tells whether a statement gives rows that are there a value in a new column."""
+    if ddl.added:
+        return any(one.fill is not None for one in ddl.added)
+    return ddl.kind is DdlKind.ADD_COLUMN and _DEFAULT.search(ddl.statement) is not None

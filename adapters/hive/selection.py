@@ -10,18 +10,19 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.hive.manifest import Pending
 from tidelock.adapters.hive.merger import Broken
 from tidelock.adapters.hive.values import hive_columns
-from tidelock.adapters.mysql import connection
-from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.row_copy.columns import AskedColumn, asked
-from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.spark.filter_sql import condition_sql
 from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.key_ranges import key_pieces
+from tidelock.adapters.spark.postgres_text import canonical_text
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
+from tidelock.adapters.wiring.source_tables import SourceTables, tables_at
 from tidelock.engine.capture.mapping import Mapping as FeedMapping
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.capture.row_filter import FilterError, compile_filter
@@ -55,16 +56,13 @@ class Selection(msgspec.Struct, frozen=True):
 
 async def selection(feed: Feed) -> Selection:
     """Reads the source's catalogue and selects tables.  Raises SourceError, Broken."""
-    server = _server(feed)
-    try:
-        tables = await read_shapes(server, lambda name: name.schema != feed.schema and feed.select(name) is not None)
-        encrypted = bool((await server.ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))[0][1])
-    finally:
-        server.close()
+    async with tables_at(feed.source_url) as server:
+        tables = await server.shapes(lambda name: name.schema != feed.schema and feed.select(name) is not None)
+        encrypted = await server.is_encrypted()
     mapping = FeedMapping(rules_of(feed), feed.schema)
     found: dict[str, dict[str, Selected]] = defaultdict(dict)
     for table in tables.values():
-        selected = _selected(mapping, table)
+        selected = _selected(mapping, table, feed.source_url.dialect)
         found[str(selected.shape.name)][str(table.name)] = selected
     for name, sources in found.items():
         _same(name, list(sources.values()))
@@ -73,43 +71,45 @@ async def selection(feed: Feed) -> Selection:
 
 async def pieces_of(feed: Feed, tables: Selection) -> dict[str, Pending]:
     """Cuts each table into pieces to be read.  Raises SourceError."""
-    server = _server(feed)
-    try:
+    async with tables_at(feed.source_url) as server:
         return {name: await _pending(feed, server, sources) for name, sources in tables.tables.items()}
-    finally:
-        server.close()
 
 
-async def _pending(feed: Feed, server: BlockingServer, sources: Mapping[str, Selected]) -> Pending:
+async def _pending(feed: Feed, server: SourceTables, sources: Mapping[str, Selected]) -> Pending:
     pieces: list[tuple[str, str]] = []
     rows = 0
     for name, selected in sources.items():
-        predicates, count = await mysql_pieces(server, selected.table, feed.spark.piece_rows)
+        cut = key_pieces if server.dialect == "postgres" else mysql_pieces
+        predicates, count = await cut(server, selected.table, feed.spark.piece_rows)
         pieces += [(name, predicate) for predicate in predicates]
         rows += count
     shape = next(iter(sources.values())).shape
     return Pending(hive_columns(shape), shape.primary_key, tuple(pieces), rows)
 
 
-def _server(feed: Feed) -> BlockingServer:
-    place = reader_endpoint(feed.source_url)
-    return BlockingServer(connection.connect(place), place)
-
-
-def _selected(mapping: FeedMapping, table: SourceTable) -> Selected:
+def _selected(mapping: FeedMapping, table: SourceTable, dialect: Dialect) -> Selected:
     rule, mapped = mapping.rule(table.name), mapping.table(table.shape)
     assert rule is not None and mapped is not None, "only selected tables are read"
     if not mapped.shape.primary_key:
         raise Broken(f"{table.name} has no primary key", "Give it one, or leave it out of the feed")
-    taken = (c for c in table.columns if c.name not in rule.exclude and (not rule.include or c.name in rule.include))
-    columns = tuple(asked(column) for column in taken)
-    return Selected(table, mapped.shape, columns, _query(table, columns, _where(rule, table)))
+    logged = [column for column in table.columns if column.logged]
+    columns = tuple(_asked(logged[number]) for number in mapped.kept)
+    return Selected(table, mapped.shape, columns, _query(dialect, table, columns, _where(rule, table)))
 
 
-def _query(table: SourceTable, columns: Sequence[AskedColumn], where: str) -> str:
+def _asked(source: SourceColumn) -> AskedColumn:
+    """Returns how a column is read; moments as the log's values spell them."""
+    if not source.column.type:
+        return asked(source)
+    sql = canonical_text(source.column, f"t.{quote('postgres', source.name)}")
+    return AskedColumn(sql, reading="logged", column=source.column)
+
+
+def _query(dialect: Dialect, table: SourceTable, columns: Sequence[AskedColumn], where: str) -> str:
+    key = table.shape.primary_key if dialect == "postgres" else cut_by(table)
     parts = [f"{column.sql} AS c{n}" for n, column in enumerate(columns)]
-    parts += [f"t.{quote('mysql', name)} AS p{n}" for n, name in enumerate(cut_by(table))]
-    place = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
+    parts += [f"t.{quote(dialect, name)} AS p{n}" for n, name in enumerate(key)]
+    place = qualified(dialect, table.name)
     return f"SELECT {', '.join(parts)} FROM {place} t" + (f" WHERE {where}" if where else "")
 
 

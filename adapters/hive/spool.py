@@ -16,6 +16,7 @@ from pyarrow import parquet
 from pyspark.sql.types import StructType
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.merger import Broken
 from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.spark_stream.columns import schema_of
 from tidelock.adapters.spark_stream.rows import Misfits, Rows
@@ -56,7 +57,8 @@ class Spool:
         folder.mkdir()
 
     def add(self, batch: LogBatch, shapes: dict[int, Shape]) -> None:
-        """Adds a batch.  `shapes`: of all tables that the batch uses.  Raises ChangesError, NoKey."""
+        """Adds a batch.  `shapes`: of all tables that the batch uses.  Raises ChangesError, NoKey,
+        Broken."""
         self._number += 1
         whole = msgspec.structs.replace(batch, shapes=shapes)
         for number in dict.fromkeys(row.table for row in batch.rows):
@@ -95,10 +97,21 @@ class _Table:
     def add(self, number: int, batch: LogBatch) -> None:
         """Writes the table's changes of a batch."""
         for made in self._rows.batches([(number, batch)], 0):
+            self._require_keys(made, batch.last)
             self._waiting.append(made)
             self._count += made.num_rows
         if self._count >= GROUP_ROWS:
             self._flush()
+
+    def _require_keys(self, made: pyarrow.RecordBatch, place: Position) -> None:
+        """Passes where each row has its key: one that is NULL in place of a value would be many rows' key."""
+        for name in ("before", "after"):
+            images = made.column(name)
+            for key in self._shape.primary_key:
+                values = images.flatten()[images.type.get_field_index(key)]
+                if values.null_count > images.null_count:
+                    said = f"{self._shape.name}, before {place}: {key}, of the key, has a value that Hive cannot hold"
+                    raise Broken(said, "Leave the table out of the feed")
 
     def close(self) -> Spooled:
         """Closes the file."""

@@ -1,8 +1,8 @@
-"""Reads values of a table at a MySQL or MariaDB source as its changes bring them to Hive, byte for byte.
+"""Reads values of a table at a source as its changes bring them to Hive, byte for byte.
 
 The server is asked as for any copy (`adapters.row_copy.columns`); here Spark itself gives the values the types of the
 stream (`adapters.spark_stream.columns`).  It also decodes text in charsets where each byte is a character; for others,
-and for what is spelled from bytes, it calls Python.
+and for what is spelled from bytes, it calls Python.  PostgreSQL spells each value in Unicode.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NO_CHARACTER: Final = "\ufffe"  # in a charset's table
+# Of PostgreSQL's; Spark would take what is behind one, as of a year before 1, for nothing.
+_DAY: Final = r"^\d{4}-\d{2}-\d{2}$"
+_MOMENT: Final = r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _NO_YEAR: Final = "0000"  # Spark has such a year, Python and the stream do not
 
 
@@ -32,7 +35,7 @@ def typed(raw: DataFrame, shape: Shape, asked: Sequence[AskedColumn], misfits: M
     """Returns the rows with the columns of `shape`, named `c0`, `c1`, …, as in `raw`, where each is as it was `asked`.
 
     A value that its type cannot hold is NULL, or makes the job fail with the table, the key and the value, as `misfits`
-    says.
+    says; it fails always in a key.
     """
     shown = [F.hex(f"c{n}") if how.wire == "BINARY" else F.col(f"c{n}").cast("string") for n, how in enumerate(asked)]
     row = _row(shape, shown)
@@ -40,9 +43,11 @@ def typed(raw: DataFrame, shape: Shape, asked: Sequence[AskedColumn], misfits: M
     for n, (column, how) in enumerate(zip(shape.columns, asked, strict=True)):
         name = f"c{n}"
         value = _value(F.col(name), column, how)
-        if misfits == "fail" and value is not None:
+        keys = column.name in shape.primary_key
+        if value is not None and (keys or misfits == "fail"):
             place = F.lit(f"{shape.name}, row "), row, F.lit(f", {column.name}: ")
-            said = F.concat(*place, shown[n], F.lit(" cannot be held by Hive: `zero_dates: null` makes it NULL"))
+            hint = ", and is of the key" if keys else ": `zero_dates: null` makes it NULL"
+            said = F.concat(*place, shown[n], F.lit(f" cannot be held by Hive{hint}"))
             value = F.when(F.col(name).isNotNull() & value.isNull(), F.raise_error(said)).otherwise(value)
         columns.append((F.col(name) if value is None else value).alias(name))
     return raw.select(columns)
@@ -56,6 +61,8 @@ def hive_columns(shape: Shape) -> tuple[tuple[str, str], ...]:
 
 def _value(raw: Expression, column: Column, how: AskedColumn) -> Expression | None:
     """Returns the typed column, with NULL for what does not fit; None: nothing needs to be done."""
+    if how.reading == "logged":
+        return _logged(raw, column)
     if how.reading == "charset":
         return _decoded(raw, how.by)
     if how.reading == "spelling":
@@ -71,6 +78,26 @@ def _value(raw: Expression, column: Column, how: AskedColumn) -> Expression | No
         case spark.TimestampType() | spark.TimestampNTZType():
             return F.when(~raw.startswith(_NO_YEAR), raw.try_cast("timestamp"))
         case wanted:
+            return raw.try_cast(wanted)
+
+
+def _logged(raw: Expression, column: Column) -> Expression | None:
+    """Returns the typed column of PostgreSQL's text."""
+    wanted = type_of(column)
+    match wanted:
+        case spark.StringType():
+            return None
+        case spark.BooleanType():
+            return F.when(raw == "t", F.lit(True)).when(raw == "f", F.lit(False))
+        case spark.BinaryType():
+            return F.unhex(raw.substr(F.lit(len("\\x") + 1), F.length(raw)))
+        case spark.DateType():
+            return F.when(raw.rlike(_DAY), raw.try_cast(wanted))
+        case spark.TimestampType() | spark.TimestampNTZType():
+            return F.when(raw.rlike(_MOMENT), raw.try_cast("timestamp"))
+        case _ if column.kind is Kind.BIT:
+            return F.conv(raw, 2, 10).try_cast(wanted)
+        case _:
             return raw.try_cast(wanted)
 
 

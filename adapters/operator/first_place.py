@@ -44,7 +44,7 @@ async def first_place(feed: Feed, source: Overview) -> Position | None:
         await _alone(feed, target)
         if await has_place(feed, target):
             return None
-        beginning = await kept(feed, source, start_of(feed, source))
+        beginning = await kept(feed, source, start_of(feed, source), there=feed.starts_where_kept)
         place = await proven(feed, beginning.place)
         await begin_anew(Books(feed, target), beginning.forms)
         words = msgspec.json.encode(place).decode()
@@ -61,14 +61,14 @@ async def has_place(feed: Feed, target: TargetSession) -> bool:
     return bool(await target.fetch(f"SELECT 1 FROM {_checkpoints(feed, target)} WHERE feed = %s", feed.name))
 
 
-async def kept(feed: Feed, source: Overview, start: Position) -> Beginning:
+async def kept(feed: Feed, source: Overview, start: Position, *, there: bool = False) -> Beginning:
     """Has the source keep its log for a feed that begins; returns where it begins: at `start` where a source keeps its
-    log anyway.  Raises SourceError."""
+    log anyway, or where it must keep it already (`there`).  Raises SourceError."""
     if not keeps_for_us(feed.source_url):
         return Beginning(start)
     mapping = Mapping(rules_of(feed), feed.schema)
     tables = [name for name in source.tables if mapping.selects(name)]
-    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start)
+    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, start, kept=there)
 
 
 def _checkpoints(feed: Feed, target: TargetSession) -> str:

@@ -107,11 +107,12 @@ class Source(Protocol):
         `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
         ...
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
+    def keep_log(self, tables: Sequence[TableName], place: Position, *, kept: bool = False) -> Beginning:
         """Has the source keep its log for a feed that begins, or goes on behind a hole; returns where the feed begins.
 
         `place`: where it would begin, if the source keeps its log anyway.  Only where the target holds no checkpoint,
-        or one that is given up: what was kept for it before is not kept any more.
+        or one that is given up: what was kept for it before is not kept any more.  `kept`: the feed begins at `place`,
+        where its log must be kept already; at the first place from which it is, where that says no more.
         """
         ...
 

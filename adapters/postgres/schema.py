@@ -64,7 +64,8 @@ ORDER BY 1, 2, a.attnum"""
 # Of a partitioned table the identities of its partitions count, which hold the rows.  PostgreSQL takes no deferrable
 # primary key for an identity.
 _IDENTITIES: Final = """
-SELECT n.nspname::text, c.relname::text, ln.nspname::text, l.relname::text, l.relreplident::text, ARRAY(
+SELECT n.nspname::text, c.relname::text, ln.nspname::text, l.relname::text, l.reltoastrelid <> 0,
+    l.relreplident::text, ARRAY(
     SELECT a.attname::text FROM pg_index i
     CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, n)
     JOIN pg_attribute a ON a.attrelid = l.oid AND a.attnum = k.attnum
@@ -158,8 +159,11 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
     for key in await catalogue.foreign_keys(server, names):
         children[key.child].append(key)
     identities: dict[TableName, list[_Identity]] = defaultdict(list)
-    for schema, table, *leaf, letter, key in await server.ask(_IDENTITIES, *named(names)):
+    leaving_out: set[TableName] = set()
+    for schema, table, *leaf, toasts, letter, key in await server.ask(_IDENTITIES, *named(names)):
         identities[TableName(schema, table)].append(_Identity(TableName(*leaf), letter, tuple(key)))
+        if toasts and letter != "f":
+            leaving_out.add(TableName(schema, table))
     deferrable: dict[TableName, list[str]] = defaultdict(list)
     for schema, table, key in await server.ask(_DEFERRABLE, *named(names)):
         deferrable[TableName(schema, table)].append(key)
@@ -180,6 +184,7 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
             types=own.needed(used[name]),
             partitions=tuple(one.table for one in identities[name] if one.table != name),
             deferrable=tuple(deferrable[name]),
+            leaves_out=name in leaving_out,
         )
         for name in names
     }

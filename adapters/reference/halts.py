@@ -32,6 +32,7 @@ RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
 _SLOTS: Final = "test_postgres_source.py::test_a"
+_STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 
 SOURCE: Final = (
@@ -230,6 +231,23 @@ REFUSED: Final = (
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
          "set `log: kafka://…` again, and run `tidelock worker FEED`"),
+    Halt(("PurgedPosition",), ("there is no slot",),
+         "`start` names a place, and PostgreSQL has kept its log for the feed from none",
+         "`start: now` or `start: copy`; or make publication and slot before that place, as the hint says",
+         f"{_STARTS}_why_a_feed_cannot_begin_there"),
+    Halt(("PurgedPosition",), ("on, and `start` is",), "the slot keeps the log from a later place on than `start`",
+         "begin at the slot's place or later", f"{_STARTS}_why_a_feed_cannot_begin_there"),
+    Halt(("PurgedPosition",), ("that it was to keep",), "the slot that `start` needs is lost",
+         "drop it; then `start: now` or `start: copy`"),
+    Halt(("UnsuitableLog",), ("before `start`",), "the log ends before the place that `start` names",
+         "name a place that the log has", f"{_STARTS}_why_a_feed_cannot_begin_there"),
+    Halt(("UnsuitableLog",), ("cannot be read by the feed",), "the slot that `start` needs is somebody else's",
+         "drop it if nobody needs it, and make it as the hint says",
+         f"{_STARTS}_a_slot_of_another_plugin_is_no_slot_of_ours"),
+    Halt(("UnsuitableLog",), ("is not known to be older than the slot",),
+         "a table may have come into the publication behind the slot's place; what changed before is in no log",
+         "`start: now` or `start: copy`, or make the slot again behind the publication",
+         f"{_STARTS}_a_publication_that_is_younger_than_its_slot_is_no_proof"),
 )  # fmt: skip
 
 ALL: Final = (*SOURCE, *TARGET, *NO_HALT, *KAFKA, *REFUSED)

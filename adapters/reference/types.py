@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.postgres.column_types import PostgresType, column_of
 from tidelock.adapters.schema.compatibility import compatible
 from tidelock.adapters.schema.create_table import column_type
 from tidelock.adapters.schema.dialects import from_postgres
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import Type, postgres_type
-from tidelock.engine.model.records import Column, Kind, TableName
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import TargetColumn
 
 _TEXT = """\
@@ -43,14 +44,15 @@ What is the same value in another form:
 _POSTGRES_TEXT = """
 ## From PostgreSQL
 
-What `tidelock init` makes of a PostgreSQL column at each target. A PostgreSQL target gets the source's own type, and
-every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions that a column needs
-are made there too; a column of a domain gets the type that the domain is made of. Another target gets a type that holds
-every value unchanged, or text. A row with a value that the type there has not is set aside, with table, column and
-reason in `tidelock rows list`. Texts get the collation that tells all texts apart.
+What `tidelock init`, or a run into Hive, makes of a PostgreSQL column at each target. A PostgreSQL target gets the
+source's own type, and every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions
+that a column needs are made there too; a column of a domain gets the type that the domain is made of. Another target
+gets a type that holds every value unchanged, or text. A row with a value that the type there has not is set aside, with
+table, column and reason in `tidelock rows list`. Texts get the collation that tells all texts apart. Hive has no failed
+rows: such a value ends the run, or is NULL with `zero_dates: null`, but never in a key.
 
-| source | PostgreSQL | MySQL | MariaDB | which values make a failed row at MySQL and MariaDB |
-|---|---|---|---|---|
+| source | PostgreSQL | MySQL | MariaDB | failed rows at MySQL and MariaDB | Hive | which it has not |
+|---|---|---|---|---|---|---|
 """
 _POSTGRES_NOTES = """
 - A key of MySQL and MariaDB has at most 3,072 bytes, and nothing that becomes `longtext` is part of one: `check` asks
@@ -65,6 +67,7 @@ _POSTGRES_NOTES = """
 - A column that PostgreSQL computes is not in its log: a PostgreSQL target computes it by the same expression.
 - Sequences and large objects are not in the log either.
 """
+_BOUNDED = ("date", "timestamp", "decimal")  # types of Hive's that do not hold all that PostgreSQL does
 _NEVER, _ZERO = "never", "PostgreSQL: a zero year, month or day (`zero_dates: null` writes NULL instead)"
 _TEXT_PARKED = (
     "PostgreSQL: a NUL character (not in `bytea`); everywhere: bytes that are no text in the column's character set"
@@ -165,7 +168,10 @@ def _own_line(name: str, type: PostgresType, modifier: int, parked: str) -> str:
         column_type(from_postgres(table, mariadb=mariadb).columns[0], "mysql").partition(" CHARACTER")[0]
         for mariadb in (False, True)
     ]
-    return f"| {name} | `{postgres_type(table.columns[0].column)}` | `{made[0]}` | `{made[1]}` | {parked} |\n"
+    column = table.columns[0].column
+    ((_, hive),) = hive_columns(Shape(table.name, (column,), ()))
+    lacks = parked if hive.startswith(_BOUNDED) else _NEVER
+    return f"| {name} | `{postgres_type(column)}` | `{made[0]}` | `{made[1]}` | {parked} | `{hive}` | {lacks} |\n"
 
 
 def _line(name: str, column: Column, parked: str) -> str:

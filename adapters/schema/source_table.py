@@ -48,7 +48,8 @@ class SourceTable(msgspec.Struct, frozen=True):
     `uniques`: the primary key, where there is one, is first and named PRIMARY.  `identity`, `identity_columns`: what
     the log tells of a row before a change (`Shape.identity`), and of which columns under `key`.  `types`: types of a
     PostgreSQL source, each behind those that it is made of.  `partitions`: tables that hold its rows in its place.
-    `deferrable`: names of foreign keys that may be broken until a transaction ends.
+    `deferrable`: names of foreign keys that may be broken until a transaction ends.  `leaves_out`: the server may keep
+    long values beside its rows, and an update that leaves one as it was does not log it (PostgreSQL's TOAST).
     """
 
     name: TableName
@@ -60,6 +61,7 @@ class SourceTable(msgspec.Struct, frozen=True):
     types: tuple[UserType, ...] = ()
     partitions: tuple[TableName, ...] = ()
     deferrable: tuple[str, ...] = ()
+    leaves_out: bool = False
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -107,4 +109,5 @@ def projected(
         types=table.types,
         partitions=table.partitions,
         deferrable=table.deferrable,
+        leaves_out=table.leaves_out,
     )

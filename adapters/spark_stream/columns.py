@@ -39,6 +39,7 @@ _WIDER: Final = {1: spark.ShortType(), 2: spark.IntegerType(), 3: spark.IntegerT
 _UNSIGNED_64: Final = spark.DecimalType(20, 0)
 _PLAIN: Final[dict[Kind, spark.DataType]] = {
     Kind.YEAR: spark.ShortType(),
+    Kind.BOOL: spark.BooleanType(),
     Kind.FLOAT: spark.FloatType(),
     Kind.DOUBLE: spark.DoubleType(),
     Kind.DATE: spark.DateType(),
@@ -99,7 +100,9 @@ def reader(column: Column, wanted: spark.DataType) -> Callable[[Value], Any]:
         case spark.BinaryType():
             return lambda value: value if isinstance(value, bytes) else value.encode()
         case spark.DecimalType():
-            return Decimal
+            return _finite if column.type else Decimal
+        case spark.BooleanType():
+            return bool
         case spark.DateType():
             return datetime.date.fromisoformat
         case spark.TimestampNTZType():
@@ -110,6 +113,14 @@ def reader(column: Column, wanted: spark.DataType) -> Callable[[Value], Any]:
             return float
         case _:
             return int
+
+
+def _finite(value: Value) -> Decimal:
+    """Returns a number of PostgreSQL's, which also has NaN."""
+    made = Decimal(str(value))
+    if not made.is_finite():
+        raise ValueError(f"{value} is no number of a decimal type")
+    return made
 
 
 def _decoded(value: Value) -> str:

@@ -33,6 +33,10 @@ class ChangesError(Exception):
         return type(self), (self.message, self.hint)
 
 
+class UntoldValue(ChangesError):
+    """A row after an update is not told whole: the update left a long value as it was."""
+
+
 class LogPlace(msgspec.Struct, frozen=True):
     """A place behind `position`.  `at`: number of the next record (Kafka: its offset); -1: to be looked for."""
 

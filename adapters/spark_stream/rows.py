@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidelock.adapters.spark_stream.columns import reader, text_of
-from tidelock.adapters.spark_stream.log import ChangesError
+from tidelock.adapters.spark_stream.log import ChangesError, UntoldValue
 from tidelock.engine.model.records import UNKNOWN, LogBatch, Row, Shape, Value
 
 Misfits: TypeAlias = Literal["fail", "null"]
@@ -138,9 +138,9 @@ def _moment(micros: int) -> datetime.datetime | None:
     return _EPOCH + datetime.timedelta(microseconds=micros) if micros else None
 
 
-def _untold(shape: Shape, row: Row, place: str) -> ChangesError:
+def _untold(shape: Shape, row: Row, place: str) -> UntoldValue:
     column = next(c.name for c, v in zip(shape.columns, row, strict=True) if v is UNKNOWN)
-    return ChangesError(
+    return UntoldValue(
         f"{shape.name}, before {place}: an update left {column} as it was, and the log does not tell what that is",
         "ALTER TABLE … REPLICA IDENTITY FULL at the source has later updates logged whole; begin behind this one. "
         "Or read the whole stream, where such a column is not among those of `after`",

@@ -55,8 +55,9 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
     if feed.source_url.dialect == "postgres":
         raise NotComparable(
             "--since reads the source's log from that moment on, and a PostgreSQL server keeps its log for the feed's "
-            "own slot, from the feed's checkpoint on",
-            "Verify without --since; --every compares a share of all rows each time",
+            "own slot, from the feed's checkpoint on: what changed before is in no log, and what changed since is on "
+            "its way",
+            "Verify without --since, by --table where one is enough; --every compares a share of all rows each time",
         )
     if found := _PLACE.fullmatch(text):
         return Since(Position(found[1], int(found[2])))

@@ -70,9 +70,10 @@ class Serial:
     def statement(self, entry: Entry, specs: dict[TableName, TargetTable]) -> None:
         """`specs`: the target's before it."""
         assert entry.ddl is not None
-        (name,) = entry.ddl.tables
+        name, *others = entry.ddl.tables
         if entry.ddl.kind is DdlKind.TRUNCATE:
-            self.rows[name].clear()
+            for emptied in (name, *others):
+                self.rows[emptied].clear()
         elif entry.ddl.kind is DdlKind.CREATE_TABLE:
             self.specs.setdefault(name, specs[name])
             self.rows.setdefault(name, {} if specs[name].key else [])
@@ -190,9 +191,9 @@ class Replayed(Checker):
         """After it took effect at the target."""
         self._seen_statements[entry.number] = None
         self._seen_now.statement(entry, self.target.database.specs)
-        (name,) = entry.ddl.tables if entry.ddl is not None else ()
-        if entry.keys is not None or (entry.ddl is not None and entry.ddl.kind is DdlKind.TRUNCATE):
-            self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] != name or entry.keys}
+        assert entry.ddl is not None
+        if entry.ddl.kind is DdlKind.TRUNCATE:
+            self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] not in entry.ddl.tables}
         self._compare_all(f"after {entry.ddl}")
 
     def _compare_all(self, when: str) -> None:
@@ -224,7 +225,8 @@ class Replayed(Checker):
             entry = entries[index]
             if entry.ddl is not None:
                 if entry.ddl.kind is DdlKind.TRUNCATE and entry.number in self._seen_statements:
-                    serial.rows[entry.ddl.tables[0]].clear()
+                    for name in entry.ddl.tables:
+                        serial.rows[name].clear()
             elif entry.taken and entry.place in ledger.applied:
                 serial.apply(ledger.images(entry.place, database))
 

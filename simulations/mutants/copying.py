@@ -380,6 +380,15 @@ CASCADES = (
         "rows that a TRUNCATE took come back with their chunk, or rows lack a column",
     ),
     Mutant(
+        "statement-leaves-the-chunks-of-other-tables-open",
+        """
+        @ ChunkLedger.statement
+        - tables or self.tables
+        + tables[:1] or self.tables
+        """,
+        "a TRUNCATE names several tables, and the rows of the second come back with their chunk",
+    ),
+    Mutant(
         "children-before-parents",
         """
         @ ChunkLedger._waits_for_parents

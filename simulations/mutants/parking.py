@@ -279,6 +279,15 @@ WISHES = (
         "what was parked for a table that a TRUNCATE emptied is known as parked",
     ),
     Mutant(
+        "one-of-the-emptied-tables-forgets-its-parked-rows",
+        """
+        @ Pipeline._ddl_applied
+        - self.batches.parked_retry.emptied(event.emptied)
+        + self.batches.parked_retry.emptied(event.emptied[:1])
+        """,
+        "what was parked for the second table that a TRUNCATE emptied is known as parked",
+    ),
+    Mutant(
         "wish-released-before-committed",
         """
         @ ParkedRetry.send

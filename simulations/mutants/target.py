@@ -6,6 +6,15 @@ from tidelock.simulations.mutants.mutant import Mutant
 
 TARGET = (
     Mutant(
+        "parents-emptied-before-children",
+        """
+        @ children_first
+        - [name for name in left if name not in referred] or left
+        + left
+        """,
+        "a TRUNCATE of a parent and its children stops at the foreign key",
+    ),
+    Mutant(
         "zombie-not-fenced",
         """
         @ Target._execute

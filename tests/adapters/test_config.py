@@ -147,6 +147,14 @@ def test_start(read: Read, start: str, place: str | Position) -> None:
     assert read(PLAIN + f"start: {start}\n").start_place == place
 
 
+@pytest.mark.parametrize(
+    ("start", "place"), [("earliest", "earliest"), ("16/B3748a0", Position("", 0x16_0B37_48A0)), ("copy", "now")]
+)
+def test_start_at_postgres(read: Read, start: str, place: str | Position) -> None:
+    feed = read(OF_POSTGRES + f"start: {start}\n")
+    assert (feed.start_place, feed.starts_where_kept) == (place, start != "copy")
+
+
 WRONG = {
     "unknown key": (PLAIN + "lane: 4\n", "lane", 6, "did you mean 'lanes'?"),
     "unknown key of a table": (PLAIN + "    wher: a = 1\n", "tables[0].wher", 6, "did you mean 'where'?"),
@@ -185,7 +193,7 @@ WRONG = {
     "an unknown word of copy": (PLAIN + "copy: {chunk: 5}\n", "copy.chunk", 6, "chunk_rows"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
     "no database of a postgres source": (OF_POSTGRES.replace("@db1/shop", "@db1"), "source", 2, "names its database"),
-    "postgres source from a place": (OF_POSTGRES + "start: log.000001:4\n", "start", 6, "now or copy"),
+    "postgres source from a place": (OF_POSTGRES + "start: log.000001:4\n", "start", 6, "an LSN such as"),
     "start": (PLAIN + "start: tomorrow\n", "start", 6, "FILE:OFFSET"),
     "http": (PLAIN + "http: 8470\n", "http", 6, "HOST:PORT"),
     "scheme": (PLAIN.replace("mysql://", "oracle://"), "source", 2, "unknown scheme"),

@@ -14,19 +14,24 @@ from typing import Any
 import pytest
 
 from bench.harness.lake import Lake
+from bench.harness.postgres_values import HELD, TYPES, UNHELD
 from bench.harness.rig import Rig, until
-from bench.harness.servers import Server
+from bench.harness.servers import Postgres, Server
 from bench.harness.session import Flavor, connect
 from bench.harness.value_tables import Keyed, Long
 from bench.harness.values import ZONE, column_values
 from bench.harness.workload.mix import Mix
 from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.hive.copying import HiveCopying
 from tidelock.adapters.hive.manifest import Pending
 from tidelock.adapters.hive.merger import Broken, Merger
 from tidelock.adapters.hive.opening import opened
 from tidelock.adapters.hive.run import FirstRunRefused
 from tidelock.adapters.hive.warehouse import Foreign
+from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
+from tidelock.adapters.postgres.logical.last_read import kept_from
+from tidelock.adapters.postgres.logical.positions import lsn_of
 
 pytestmark = pytest.mark.usefixtures("room_for_spark")
 STATEMENTS = 200
@@ -41,6 +46,7 @@ MADE = (
 )
 MADE_ROWS = "INSERT INTO made (id, a, price) VALUES (1, 2, 3.4), (5, 6, 0)"
 COLUMNS = "id, email, balance, updated_at, payload, version"
+IN_POSTGRES = "id::text, email, balance::text, to_char(updated_at, 'YYYY-MM-DD HH24:MI:SS.US'), payload, version::text"
 IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
     "payload, cast(version AS string)"
@@ -129,15 +135,172 @@ def test_a_document_that_the_source_cannot_write_is_told(make: Callable[..., Rig
         rig.at_source("SET GLOBAL max_allowed_packet = 67108864")
 
 
+# ---------------------------------------------------------------------- PostgreSQL as the source
+
+TYPED = list(HELD)
+ENDS = {
+    "numeric(10,2)": ["-12.30", "99999999.99", "None"],
+    "date": ["2024-02-29", "0001-01-01", "9999-12-31", *["None"] * 6],
+    "double precision": ["0.30000000000000004", "1.7976931348623157e+308", "-1e-300", "nan", "inf", "-inf"],
+    "timestamptz": ["2024-02-29 04:41:12.500000", "2200-01-01 00:00:00", "None", "None", "None"],
+    "bit(64)": ["18446744073709551615"],
+    "boolean": ["True", "False"],
+}
+
+
+def test_postgres_values_are_the_streams(make: Callable[..., Rig], lake: Lake, postgres_source: Postgres) -> None:
+    """All types of PostgreSQL's: one feed follows the log from before the first row, the other copies the rows.  What
+    Hive has no type for is PostgreSQL's own text."""
+    rig = make(postgres_source, zero_dates="null")
+    columns = ", ".join(f"c{n} {type}" for n, type in enumerate(TYPED))
+    postgres_source.execute_script(TYPES, database=rig.schema)
+    rig.at_source(f"CREATE TABLE typed (id int PRIMARY KEY, {columns})", "ALTER TABLE typed REPLICA IDENTITY FULL")
+    rig.options["start"] = "now"
+    lake.follow(rig)
+    values = [[*HELD[type][1], *UNHELD.get(type, ())] for type in TYPED]
+    for number, row in enumerate(itertools.zip_longest(*values)):
+        texts = ", ".join("NULL" if v is None else "'" + v.replace("'", "''") + "'" for v in row)
+        rig.at_source(f"INSERT INTO typed VALUES ({number}, {texts})")
+    lake.follow(rig)
+    rig.name += "_copied"
+    rig.options["start"] = "copy"
+    rig.rules = [{"source": f"{rig.schema}.*", "target": f"{rig.name}.*"}]
+    lake.follow(rig)
+    streamed, copied = (lake.spark.table(f"{schema}.typed") for schema in (rig.schema, rig.name))
+    assert copied.schema == streamed.schema
+    rows = sorted(copied.collect(), key=lambda row: row["id"])
+    assert rows_of(streamed) == sorted(map(repr, rows))
+    for type, ends in ENDS.items():
+        assert [str(row[f"c{TYPED.index(type)}"]) for row in rows][: len(ends)] == ends, type
+    own = [n for n in range(len(TYPED)) if copied.schema[f"c{n}"].dataType.simpleString() == "string"]
+    assert len(own) > 40
+    theirs = spelled(rig, [f"c{n}" for n in own])
+    for n, texts in zip(own, zip(*theirs, strict=True), strict=True):
+        if not re.fullmatch(r"time(\(\d\))?", TYPED[n]):  # these have all digits
+            ours = [row[f"c{n}"] for row in rows]
+            assert [text and text.rstrip() for text in ours] == [text and text.rstrip() for text in texts], TYPED[n]
+
+
+def spelled(rig: Rig, columns: list[str]) -> list[tuple[Any, ...]]:
+    """The rows as PostgreSQL writes them into its log."""
+    session = connect(rig.source.url(rig.schema))
+    try:
+        for name, value in OUTPUT_SETTINGS.items():
+            if name != "search_path":
+                session.send(f"SET {name} = '{value}'")
+        texts = ", ".join(f"CASE WHEN {c} IS DISTINCT FROM NULL THEN format('%s', {c}) END" for c in columns)
+        return session.rows(f"SELECT {texts} FROM typed ORDER BY id")
+    finally:
+        session.close()
+
+
+def confirmed(rig: Rig) -> int:
+    sql = f"SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = '{slot_name(rig.name)}'"
+    return lsn_of(str(rig.source.execute(sql)[0][0]))
+
+
+def test_a_postgres_source_is_followed(make: Callable[..., Rig], lake: Lake, postgres_source: Postgres) -> None:
+    """Rows that are there, changes, a key that moves, a TRUNCATE of two tables amid a transaction, a new column; the
+    slot keeps the log from what the warehouse holds."""
+    rig = make(postgres_source, hive={**HIVE, "history": True})
+    rig.at_source(
+        "CREATE TABLE item (b int, a int, name varchar(20), PRIMARY KEY (a, b))",
+        "CREATE TABLE child (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a, b) REFERENCES item (a, b))",
+        "INSERT INTO item SELECT n, -n, 'of ' || n FROM generate_series(1, 2500) n",
+        "INSERT INTO child SELECT n, -n, n FROM generate_series(1, 20) n",
+    )
+    assert rig.command("check", "@").code == 0
+    lake.follow(rig)
+    item, child = f"{rig.schema}.item", f"{rig.schema}.child"
+    counts = f"SELECT count(*), count(DISTINCT a), sum(b) FROM {item}"
+    assert lake.sql(counts) == [(2500, 2500, 2500 * 2501 // 2)]
+    first = confirmed(rig)
+    rig.at_source(
+        "UPDATE item SET name = 'other' WHERE b = 2100",
+        "UPDATE item SET b = 9000 WHERE b = 2200",
+        "DELETE FROM item WHERE b > 2400 AND b < 9000",
+        "ALTER TABLE item ADD COLUMN extra int",
+        "INSERT INTO item VALUES (3000, 3, 'new', 7)",
+    )
+    place = lake.follow(rig).manifests.latest()
+    assert place is not None
+    assert lake.sql(f"SELECT b, name, extra FROM {item} WHERE b IN (2100, 2200, 2500, 3000, 9000)") == [
+        (2100, "other", None), (3000, "new", 7), (9000, "of 2200", None)
+    ]  # fmt: skip
+    assert first <= confirmed(rig) <= kept_from(place.position)
+    rig.at_source(
+        "BEGIN; INSERT INTO item VALUES (1, 5, 'gone'); INSERT INTO child VALUES (99, 5, 1); TRUNCATE item CASCADE; "
+        "INSERT INTO item VALUES (1, 6, 'kept'); INSERT INTO child VALUES (100, 6, 1); COMMIT"
+    )
+    lake.follow(rig)
+    assert confirmed(rig) >= kept_from(place.position), "the run before has not told its last place"
+    assert lake.sql(f"SELECT a, b, name FROM {item}") == [(6, 1, "kept")]
+    assert lake.sql(f"SELECT id, a, b FROM {child}") == [(100, 6, 1)]
+    assert lake.sql(f"SELECT a, b FROM {item}_history WHERE valid_to IS NULL") == [(6, 1)]
+    assert lake.sql(f"SELECT count(*) FROM {item}_history WHERE valid_to < valid_from") == [(0,)]
+    assert lake.sql(f"SELECT name, op FROM {item}_history WHERE b = 2100 AND op <> 'copy'") == [("other", "update")]
+    assert "merge" in rig.command("status", "@", "--json").json
+    removed = rig.command("remove", "--apply", "@")
+    assert removed.code == 0, removed
+    assert rig.source.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = '{slot_name(rig.name)}'") == []
+
+
+def test_what_a_postgres_source_does_not_tell_halts(
+    make: Callable[..., Rig], lake: Lake, postgres_source: Postgres
+) -> None:
+    """A long value that an update leaves alone; a column that no run saw being added; a slot that was made anew."""
+    rig = make(postgres_source, start="now")
+    rig.at_source(
+        "CREATE TABLE page (id int PRIMARY KEY, body text, seen int)",
+        "ALTER TABLE page ALTER body SET STORAGE EXTERNAL",
+        "CREATE TABLE wider (id int PRIMARY KEY)",
+    )
+    found = rig.command("check", "@", "--json").json["findings"]
+    (told,) = [finding for finding in found if finding["kind"] == "long-values"]
+    rig.at_source(told["hint"].rstrip(";"))
+    assert rig.command("init", "--apply", "@").code == 0
+    assert rig.command("init", "@", "--json").json["statements"] == [], "the first run makes the slot"
+    lake.follow(rig)
+    rig.at_source("INSERT INTO page VALUES (1, repeat('x', 9000), 1)", "INSERT INTO wider VALUES (1)")
+    rig.at_source("UPDATE page SET seen = 2")
+    lake.follow(rig)
+    assert lake.sql(f"SELECT length(body), seen FROM {rig.schema}.page") == [(9000, 2)]
+    rig.at_source("ALTER TABLE wider ADD COLUMN extra int DEFAULT 7", "INSERT INTO wider VALUES (2)")
+    with pytest.raises(Broken, match=r"wider has a column extra that no run saw"):
+        lake.follow(rig)
+    rig.rules = [{"source": f"{rig.schema}.page"}]
+    lake.follow(rig)
+    rig.at_source("ALTER TABLE page REPLICA IDENTITY DEFAULT", "UPDATE page SET seen = 3")
+    with pytest.raises(Broken, match=r"page, .* left body as it was") as raised:
+        lake.follow(rig)
+    assert "REPLICA IDENTITY FULL" in raised.value.hint
+    name = slot_name(rig.name)
+    active = f"SELECT FROM pg_replication_slots WHERE slot_name = '{name}' AND active"
+    until(lambda: rig.source.execute(active) == [], "the end of the reader")
+    rig.at_source(f"SELECT pg_drop_replication_slot('{name}')")
+    rig.at_source(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    with pytest.raises(Broken, match=r"was made anew") as raised:
+        lake.follow(rig)
+    assert "a feed of a new name" in raised.value.hint
+
+
 # ---------------------------------------------------------------------- rows that change meanwhile
 
 
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("postgres_source", marks=pytest.mark.proof)])
 def test_rows_that_change_while_they_are_copied(
-    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+    server: str,
+    make: Callable[..., Rig],
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Behind each piece rows of all pieces come, change, move and go; what follows the copy is history."""
-    rig = make(hive={**HIVE, "history": True})
+    source = request.getfixturevalue(server)
+    rig = make(source, hive={**HIVE, "history": True})
     work = rig.make(Mix())
+    if isinstance(source, Postgres):
+        rig.at_source("ALTER TABLE account REPLICA IDENTITY FULL")
     rig.load(work, 6000)
     piece = HiveCopying._piece
     numbers = itertools.count(2)
@@ -294,9 +457,10 @@ def is_equal(rig: Rig, lake: Lake) -> None:
 
 
 def at_source(rig: Rig) -> list[tuple[Any, ...]]:
-    session = connect(rig.source.url())
+    is_postgres = isinstance(rig.source, Postgres)
+    session = connect(rig.source.url(rig.schema if is_postgres else ""))
     try:
-        return sorted(session.rows(f"SELECT {COLUMNS} FROM {rig.schema}.account"))
+        return sorted(session.rows(f"SELECT {IN_POSTGRES if is_postgres else COLUMNS} FROM {rig.schema}.account"))
     finally:
         session.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from tidelock.adapters.config.url import parse
 from tidelock.adapters.hive import bucket_count, closed_parts
 from tidelock.adapters.hive.buckets import bucket, spellings
 from tidelock.adapters.hive.closed_parts import Plan
 from tidelock.adapters.hive.direct import Merge
-from tidelock.adapters.hive.manifest import Stored, TableState
+from tidelock.adapters.hive.durable import secure
+from tidelock.adapters.hive.manifest import Manifest, Stored, TableState
 from tidelock.adapters.hive.marks import Marks
-from tidelock.adapters.hive.merger import VERSION_COLUMNS
+from tidelock.adapters.hive.merger import VERSION_COLUMNS, Broken
 from tidelock.adapters.hive.merging import BUCKET, PART
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
 from tidelock.adapters.hive.spool import Spool
@@ -139,6 +142,42 @@ def micros(moment: datetime | None) -> int | None:
 
 def day(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d}" if moment is not None else ""
+
+
+def test_a_key_that_hive_cannot_hold_is_not_null(tmp_path: Path) -> None:
+    """Two rows with such keys would be one."""
+    numeric = Column("id", Kind.DECIMAL, precision=5, scale=2, type="numeric(5,2)")
+    shape = Shape(TableName("s", "t"), (numeric, Column("n", Kind.DECIMAL, precision=5, type="numeric(5)")), ("id",))
+    spool = Spool(tmp_path / "spool", Position("7/1", 1), "null")
+
+    def add(*row: Any) -> None:
+        transaction = Transaction("7/s", 2, 0, commit_us=DAY)
+        rows = (RowChange(0, None, row, 0),)
+        spool.add(LogBatch(Position("7/1", 1), Position("7/1", 2), (transaction,), rows, {0: shape}), {0: shape})
+
+    add("1.50", "NaN")
+    with pytest.raises(Broken, match=r"s\.t, before .*: id, of the key"):
+        add("NaN", "1")
+
+
+def test_what_a_manifest_names_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of merges that were not looked at before, and the folders above them."""
+    table = tmp_path / "shop.db" / "item"
+    for merge in ("m000000001-a", "m000000002-b"):
+        (table / merge / "tidelock_bucket=0").mkdir(parents=True)
+        (table / merge / "tidelock_bucket=0" / "x.parquet").write_bytes(b"x")
+    (tmp_path / "_tidelock" / "lake" / "manifests").mkdir(parents=True)
+    stored = Stored((("id", "int"),), BUCKET, "parquet", {"0": "m000000002-b", "1": "m000000001-a"})
+    written: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: written.append(os.readlink(f"/proc/self/fd/{file}")))
+    manifest = Manifest(2, Position("7/1", 1), {"shop.item": TableState(("id",), 2, stored)})
+    secure(parse(f"hive://{tmp_path}", tmp_path), manifest, 1)
+    places = [Path(place).relative_to(tmp_path).as_posix() for place in written]
+    new = "shop.db/item/m000000002-b"
+    assert sorted(places) == sorted([
+        ".", "_tidelock/lake/manifests", "shop.db", "shop.db/item", new, f"{new}/tidelock_bucket=0",
+        f"{new}/tidelock_bucket=0/x.parquet",
+    ])  # fmt: skip
 
 
 def test_a_day_is_written_again_only_with_as_much_as_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ class MySqlSource:
 
         return file_at(self._address, moment, server_id)
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
+    def keep_log(self, tables: Sequence[TableName], place: Position, *, kept: bool = False) -> Beginning:
         return Beginning(place)
 
     def witnessed(self, place: Position) -> Position:

@@ -25,14 +25,14 @@ _TABLES: Final = (
 def look(place: Endpoint, patterns: Sequence[str]) -> Overview:
     """Ask the server, in a handful of round trips.  Raises SourceError.
 
-    A log that no slot has kept so far cannot be read, so its beginning is its end.
+    What a slot has kept is known where one is looked for (`kept_slot`): the beginning is a place without an LSN.
     """
     with session(place, replication=True) as opened:
         suitable(opened)
         now = log_end(opened, identify(opened))  # first: a table that is made after it is in the log behind it
         names = tables(opened, patterns)
     unmatched = tuple(p for p in patterns if not any(Pattern.of(p).matches(name) for name in names))
-    return Overview(names, now, now, unmatched)
+    return Overview(names, now, Position("", 0), unmatched)
 
 
 def suitable(opened: Session) -> None:

@@ -11,7 +11,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source import Beginning, Overview, TableView
 from tidelock.adapters.ports.source_errors import PurgedPosition
-from tidelock.adapters.postgres.logical import history, making, overview
+from tidelock.adapters.postgres.logical import history, kept_slot, making, overview
 from tidelock.adapters.postgres.logical.session import session
 from tidelock.engine.model.records import Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
@@ -53,7 +53,9 @@ class PostgresSource:
             "A PostgreSQL source cannot be read from an earlier place",
         )
 
-    def keep_log(self, tables: Sequence[TableName], place: Position) -> Beginning:
+    def keep_log(self, tables: Sequence[TableName], place: Position, *, kept: bool = False) -> Beginning:
+        if kept:
+            return kept_slot.begin_at(self._place, tables, place.offset)
         return making.keep_log(self._place, tables)
 
     def witnessed(self, place: Position) -> Position:
