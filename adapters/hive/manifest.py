@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidelock.adapters.hive.files import Files
+from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import Position
 
 KEPT: Final = 2  # readers may be at work on the files before
@@ -107,7 +108,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """The state after merge `number`.  `tables`: by name at the target, `schema.table`.
 
     `changes`: merged in all, `last`: by the last merge of the log.  `end_us`: source time of its end, `made_us`: time
-    of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.
+    of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.  `forms`: of the
+    source's tables at `position`, where its log has no statements.
     """
 
     number: int
@@ -118,6 +120,7 @@ class Manifest(msgspec.Struct, frozen=True):
     last: int = 0
     end_us: int = 0
     made_us: int = 0
+    forms: tuple[TableForm, ...] = ()
 
 
 class Readable(Protocol):

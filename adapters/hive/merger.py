@@ -125,7 +125,9 @@ class Merger:
                 tables[name] = self._with_first_versions(name, tables[name], moment, number)
             copy = None
         changes, end_us = manifest.changes + stretch.rows, stretch.end_us or manifest.end_us
-        return self._commit(Manifest(number, position, tables, copy, changes, stretch.rows, end_us))
+        return self._commit(
+            Manifest(number, position, tables, copy, changes, stretch.rows, end_us, forms=manifest.forms)
+        )
 
     def load(self, manifest: Manifest, name: str, rows: DataFrame) -> Manifest:
         """Loads a pending table of the copy with these rows, each key once.  Readers do not see it yet."""

@@ -7,7 +7,8 @@ transaction.  All state is in the manifest, so a run that was killed goes on beh
 collected.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
 TRUNCATE is a merge of its own, and anything else ends the run with the tables as they were before it.
 
-A source that keeps its log for the feed alone (PostgreSQL) is told of each manifest, once that is on the disk.
+A source that keeps its log for the feed alone (PostgreSQL) is told of each manifest, once that is on the disk.  A
+manifest holds the forms of its tables, so that a change of which the log has no statement is told by the next run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
@@ -34,6 +37,7 @@ from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
+from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
 from tidelock.adapters.runtime.progress import Progress
@@ -81,6 +85,8 @@ class Follower:
         self._capture: CaptureProcess | None = None
         self._stored: Position | None = None  # what a source that keeps its log for us may know of
         self._secured = -1
+        self._forms: tuple[TableForm, ...] = ()  # of the source's tables, as they are known while the log is read
+        self._has_looked = not keeps_for_us(feed.source_url)  # at the tables, after which it can have caught up
 
     async def run(self, until_caught_up: bool) -> int:
         """Runs until stopped or caught up; returns the exit code."""
@@ -92,6 +98,7 @@ class Follower:
             self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
             await asyncio.to_thread(self._store)
             self._goal = self._goal_of(source) if until_caught_up else None
+            self._forms = self._manifest.forms
             self._begin(self._manifest.position)
             self._copy = self._manifest.copy
             while not self._stopped.is_set():
@@ -110,9 +117,8 @@ class Follower:
         tables = [name for name in source.tables if self._mapping.selects(name)]
         keep = source_of(self._feed.source_url).keep_log
         beginning = keep(tables, start_of(self._feed, source), kept=self._feed.starts_where_kept)
-        if self._feed.start == "copy":
-            return planned(self._feed)
-        return Manifest(0, beginning.place)
+        first = planned(self._feed) if self._feed.start == "copy" else Manifest(0, beginning.place)
+        return replace(first, forms=beginning.forms)
 
     def _copied(self) -> bool:
         """Copies what remains; returns False where we are to stop before all is copied."""
@@ -135,9 +141,11 @@ class Follower:
         """Reads during one life of the capture process; returns True once the goal is reached."""
         capture = CaptureProcess(self._feed.source_url)
         try:
-            await capture.begin(order_of(self._feed, self._spool.last, stored=self._stored))
+            place = self._spool.last
+            self._forms = tuple(in_force(self._forms, place))
+            await capture.begin(order_of(self._feed, place, stored=self._stored, forms=self._forms))
             self._capture = capture
-            chain = Chain(self._spool.last)
+            chain = Chain(place)
             while (batch := await self._next(capture)) is not None:
                 if isinstance(batch, Failed):
                     if not batch.retryable:
@@ -145,6 +153,7 @@ class Follower:
                     self._progress.message(f"{batch.message}; reading begins anew")
                     await asyncio.sleep(AGAIN_SECONDS)  # back off, not synchronisation
                     return False
+                self._learn(capture)
                 if chain.judge(batch.prev, batch.last, 0, resent=batch.resent) is not Verdict.NEXT:
                     raise Broken(
                         f"the log has a gap: behind {chain.last} comes {batch.prev}",
@@ -156,6 +165,16 @@ class Follower:
         finally:
             self._capture = None
             await capture.stop()
+
+    def _learn(self, capture: CaptureProcess) -> None:
+        """Takes the forms of tables that the reader has learned, and waits for what its look at the catalogue shows
+        before all is caught up."""
+        self._forms = (*self._forms, *capture.learned)
+        capture.learned.clear()
+        if self._goal is not None and keeps_for_us(self._feed.source_url):
+            self._has_looked = self._has_looked or capture.looked is not None
+            if capture.looked is not None:
+                self._goal = max(self._goal, capture.looked, key=lambda place: place.order)
 
     async def _next(self, capture: CaptureProcess) -> LogBatch | Failed | None:
         """Returns the next batch; None: we are to stop."""
@@ -175,7 +194,7 @@ class Follower:
             await self._statement(batch, batch.ddl)
         else:
             await self._collect(batch)
-        caught_up = self._goal is not None and batch.last.order >= self._goal.order
+        caught_up = self._goal is not None and self._has_looked and batch.last.order >= self._goal.order
         if batch.last.rows == 0 and (caught_up or self._due() or self._ends_copy()):
             await self._cut()
         return caught_up and batch.last.rows == 0
@@ -247,11 +266,15 @@ class Follower:
             secure(self._feed.target_url, manifest, self._secured)
             self._secured, self._stored = manifest.number, manifest.position
 
+    def _known_at(self, place: Position) -> Manifest:
+        """The manifest with the forms that the source's tables have at a place."""
+        return replace(self._manifest, forms=tuple(in_force(self._forms, place)))
+
     def _merge(self, spool: Spool) -> None:
         begun = time.monotonic()
         batches = {name: TableChanges(table.columns, table.key, table.path) for name, table in spool.close().items()}
         stretch = Stretch(spool.since, spool.last, spool.rows, spool.end_us)
-        self._manifest = self._hive.merger.merge(self._manifest, stretch, batches)
+        self._manifest = self._hive.merger.merge(self._known_at(spool.last), stretch, batches)
         self._hive.unstage()
         spool.remove()
         if spool.rows:
@@ -281,7 +304,8 @@ class Follower:
 
     def _truncate(self, tables: Sequence[TableName], batch: LogBatch) -> None:
         moment = datetime.fromtimestamp(batch.end_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-        self._manifest = self._hive.merger.truncate(self._manifest, batch.last, list(map(str, tables)), moment)
+        names = list(map(str, tables))
+        self._manifest = self._hive.merger.truncate(self._known_at(batch.last), batch.last, names, moment)
 
     def _widen(self, ddl: Ddl, place: Position) -> None:
         """Adds columns that a log without statements tells of; they would not be told again."""
@@ -289,7 +313,9 @@ class Follower:
         mapped = self._mapping.table(added)
         if mapped is not None:
             shape = mapped.shape
-            self._manifest = self._hive.merger.widen(self._manifest, place, str(shape.name), hive_columns(shape))
+            self._manifest = self._hive.merger.widen(
+                self._known_at(place), place, str(shape.name), hive_columns(shape)
+            )
 
 
 def _fills(ddl: Ddl) -> bool:
