@@ -300,7 +300,7 @@ def test_a_small_merge_needs_no_job_of_spark(rig: Rig, lake: Lake) -> None:
     assert set(jobs()) - before == set()
 
 
-@pytest.mark.parametrize("by_spark", [False, True])
+@pytest.mark.parametrize("by_spark", [False, pytest.param(True, marks=pytest.mark.proof)])
 def test_a_small_table_has_few_partitions_and_gets_more(
     by_spark: bool, rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
