@@ -113,7 +113,7 @@ def test_a_change_of_which_no_row_tells_while_the_log_is_read(
     feed, item = load(rig.feed), [TableName(rig.schema, "item")]
     with closing(source.connect(rig.schema)) as writer:
         writer.execute_script("BEGIN; SELECT pg_current_xact_id()")
-        with pytest.raises(Busy, match="did not make the slot .*pid [0-9]+ of postgres"):
+        with pytest.raises(Busy, match=r"did not make the slot .*pid [0-9]+ of postgres"):
             source_of(feed.source_url).keep_log(item, Position("", 0))
     begins = source_of(feed.source_url).keep_log(item, Position("", 0))
     log = source_of(feed.source_url).reader(order_of(feed, begins.place, forms=begins.forms))
