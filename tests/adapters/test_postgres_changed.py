@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -10,7 +11,8 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import Postgres
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
-from tidelock.adapters.postgres.logical import reader
+from tidelock.adapters.ports.source_errors import Busy
+from tidelock.adapters.postgres.logical import reader, slots
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Position, TableName
@@ -105,10 +107,15 @@ def test_a_change_of_which_no_row_tells_while_the_log_is_read(
 ) -> None:
     """The catalogue is asked now and then; what a reader knows first is what was where the slot begins."""
     monkeypatch.setattr(reader, "FORMS_SECONDS", 0.0)
+    monkeypatch.setattr(slots, "WAIT_SECONDS", 1)
     rig = make_rig(source, postgres, "silent", lanes=2)
     rig.table("item", ITEM)
-    feed = load(rig.feed)
-    begins = source_of(feed.source_url).keep_log([TableName(rig.schema, "item")], Position("", 0))
+    feed, item = load(rig.feed), [TableName(rig.schema, "item")]
+    with closing(source.connect(rig.schema)) as writer:
+        writer.execute_script("BEGIN; SELECT pg_current_xact_id()")
+        with pytest.raises(Busy, match=r"did not make the slot .*pid [0-9]+ of postgres"):
+            source_of(feed.source_url).keep_log(item, Position("", 0))
+    begins = source_of(feed.source_url).keep_log(item, Position("", 0))
     log = source_of(feed.source_url).reader(order_of(feed, begins.place, forms=begins.forms))
     batches = log.batches()
     next(batches)
