@@ -20,15 +20,19 @@ from bench.harness.workload.several import Several
 
 GROUPS = 3
 RATE = 400
-TAKEOVER_SECONDS = 12.0
+TAKEOVER_SECONDS = 12.0  # as promised
+LONGEST_SECONDS = 40.0  # on a machine full of other tests
 FAREWELL_SECONDS = 2.0
 KILLS = 3
 MANY_KILLS = 10
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.proof)])
+@pytest.mark.parametrize(
+    ("kills", "within"),
+    [(KILLS, LONGEST_SECONDS), pytest.param(MANY_KILLS, TAKEOVER_SECONDS, marks=pytest.mark.proof)],
+)
 def test_every_takeover_in_a_series_of_kills_is_soon(
-    kills: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+    kills: int, within: float, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:
     """Whoever coordinates is killed, and comes back when another has taken over, just before that one is killed."""
     rig = make_rig(mariadb, postgres, "series", log=kafka.url(), lanes=2, batch_rows=200)
@@ -43,7 +47,7 @@ def test_every_takeover_in_a_series_of_kills_is_soon(
             for _ in range(kills):
                 gone = workers.coordinator
                 workers.kill(gone, back_after=None)
-                seconds = workers.until_flowing(TAKEOVER_SECONDS)
+                seconds = workers.until_flowing(within)
                 took.append(f"{gone}: {seconds:.1f} s")
                 workers.start(gone)
             print(f"rows flowed again after {', '.join(took)}")
@@ -77,7 +81,7 @@ def test_a_worker_that_is_stopped_hands_its_groups_over_at_once(
             )
             assert process.code(10.0) == 0, workers.said()
             workers.until(lambda: workers.coordinator == heir, "another coordinator")
-            workers.until_flowing(TAKEOVER_SECONDS)
+            workers.until_flowing(LONGEST_SECONDS)
         finally:
             work.stop()
         workers.until_caught_up()
