@@ -69,9 +69,7 @@ async def _look(places: Places, topic: Topic, seen: SeenControl, partition: int)
     assert seen.plan is not None, "the feed has published"
     place = _place(seen, seen.plan, partition)
     try:
-        first = await places.find(partition, place)
-        if first is None:
-            first = await places.ahead(partition, place)
+        first = await places.find(partition, place, to_come=True)
         if first is None or await _emptied(places, seen, partition, place):
             return error(
                 "log-lost",

@@ -88,12 +88,13 @@ class Places:
             message = await log.at_or_behind(log.begin)
         return decode(message.value).batch.prev if message else None
 
-    async def find(self, partition: int, position: Position) -> int | None:
+    async def find(self, partition: int, position: Position, *, to_come: bool = False) -> int | None:
         """Returns the offset to read on from behind `position`.
 
         That is the offset of the first record whose `prev` is `position`, or the end of the partition where it ends
-        there or holds nothing.  None: the log no longer reaches back so far, does not reach it yet, or has no cut
-        there.
+        there or holds nothing; with `to_come` also where it ends before that, as the record is still to come then.
+        None: the log no longer reaches back so far, has no cut there, or does not reach it yet.  It is one look, of
+        what there is at one moment: what is published meanwhile is behind the end.
         """
         async with self._asking(partition) as log:
             low, high = log.begin, log.end  # every record before `low` begins before the position, none from `high` on
@@ -108,16 +109,10 @@ class Places:
             if found is not None:
                 return found.offset if decode(found.value).batch.prev.order == position.order else None
             last = await log.last()
-            ends_there = last is None or decode(last.value).batch.last.order == position.order
-            return log.end if ends_there else None
-
-    async def ahead(self, partition: int, position: Position) -> int | None:
-        """Returns the end of the partition, if all that it holds ends before the position: what follows there is still
-        to come.
-        """
-        async with self._asking(partition) as log:
-            last = await log.last()
-            return log.end if last is None or decode(last.value).batch.last.order < position.order else None
+            if last is None:
+                return log.end
+            end = decode(last.value).batch.last.order
+            return log.end if end == position.order or (to_come and end < position.order) else None
 
     async def readable(self, partition: int, offset: int, records: int) -> int:
         """Reads up to so many records from `offset` on, and returns the offset behind the last of them."""

@@ -169,9 +169,8 @@ class PartitionLog:
 
     async def _seek(self, position: Position) -> SourceFailed | None:
         try:
-            offset = await self._places.find(self._partition, position)
-            if offset is None:  # published again up to before this place: what follows it will come
-                offset = await self._places.ahead(self._partition, position)
+            # A log that is published again may not have come so far.
+            offset = await self._places.find(self._partition, position, to_come=True)
         except WireError as error:
             return SourceFailed(Alarm("wire", str(error), error.hint, str(position)), retryable=False)
         except KafkaError as error:

@@ -110,6 +110,8 @@ async def test_every_place_is_found_among_markers_and_aborted_records(topic):
         assert await places.find(0, at(360)) == topic.end
         assert await places.find(0, at(15)) is None  # no cut there
         assert await places.find(0, at(361)) is None  # not so far yet
+        assert await places.find(0, at(361), to_come=True) == topic.end
+        assert await places.find(0, at(15), to_come=True) is None
         assert await places.last(1) is None
 
 
@@ -124,6 +126,24 @@ async def test_an_open_transaction_is_not_there_yet(topic):
         await topic.commit((10, 30))
         assert await places.last(0) == at(30)
         assert await places.find(0, at(10)) == topic.offsets[10, 30]
+
+
+async def test_what_is_published_during_a_look_is_to_come(topic, monkeypatch):
+    """A group that is ahead of a log that is published again must not find it too short as it comes to its place."""
+    await topic.commit((0, 10))
+    end = topic.end
+    look = module._Partition.at_or_behind
+
+    async def meanwhile(partition, offset):
+        found = await look(partition, offset)
+        if topic.end == end:
+            await topic.commit((10, 20), (20, 30))
+        return found
+
+    monkeypatch.setattr(module._Partition, "at_or_behind", meanwhile)
+    async with Places(topic.kafka, topic.name) as places:
+        assert await places.find(0, at(20), to_come=True) == end
+        assert await places.find(0, at(20), to_come=True) == topic.offsets[20, 30]
 
 
 async def test_a_beginning_that_retention_has_taken(topic):
