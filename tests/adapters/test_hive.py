@@ -47,6 +47,7 @@ ROWS = (
     "4, 'z', 'z', 0.01, NULL, NULL, 0, 1, 0, '𝄞', 'long', 1234567890.1234567890",
 )
 KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
+WAYS = [("parquet", True), ("parquet", False), ("orc", False)]  # a format, and whether this process merges
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
@@ -393,7 +394,9 @@ def test_changes_are_collected_while_a_merge_is_under_way(
     is_equal(rig, lake)
 
 
+@pytest.mark.parametrize("ways", [WAYS[::2], pytest.param(WAYS, marks=pytest.mark.proof)], ids=["two", "all"])
 def test_what_merges_it_makes_no_difference(
+    ways: list[tuple[str, bool]],
     make_rig: Callable[..., Rig],
     mariadb: Server,
     postgres: Server,
@@ -403,7 +406,7 @@ def test_what_merges_it_makes_no_difference(
 ) -> None:
     """This process or Spark, Parquet or ORC: the same rows, versions and parts; values from the ends of their types."""
     found = []
-    for format, direct in (("parquet", True), ("parquet", False), ("orc", False)):
+    for format, direct in ways:
         rig = make_rig(mariadb, postgres, "alike", hive={**OPTIONS, "format": format})
         rig.target_url = left.target_url
         monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", merger.MOST_DIRECT_BYTES if direct else -1)

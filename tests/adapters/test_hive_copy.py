@@ -85,7 +85,8 @@ def cut(*_: Any) -> None:
 # ---------------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
 def test_values_are_the_streams(
     server: str, make: Callable[..., Rig], lake: Lake, request: pytest.FixtureRequest
 ) -> None:
@@ -393,6 +394,7 @@ def test_a_run_that_is_to_stop_keeps_what_it_has_read(
     assert lake.sql(f"SELECT {IN_HIVE} FROM {rig.schema}.account") == at_source(rig)
 
 
+@pytest.mark.proof
 def test_a_feed_of_a_new_name_fills_tables_anew(
     make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ async def read(kafka: Kafka, topic: str, count: int) -> list[bytes]:
         await consumer.stop()
 
 
+@pytest.mark.proof
 async def test_committed_records_and_topics_survive_restart_and_kill_on_the_same_port(
     make_kafka: Callable[..., Kafka],
 ) -> None:

@@ -24,7 +24,7 @@ PAIRS = [
     ("mariadb", "postgres"),
     ("mysql", "postgres"),
     ("mariadb", "mysql"),
-    ("mysql", "mariadb"),
+    pytest.param("mysql", "mariadb", marks=pytest.mark.proof),
     pytest.param("mysql", "other_mysql", marks=pytest.mark.proof),
     pytest.param("mariadb", "other_mariadb", marks=pytest.mark.proof),
 ]

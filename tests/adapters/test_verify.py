@@ -23,7 +23,7 @@ FROM_POSTGRES = [("postgres", "postgres"), ("postgres", "mariadb"), ("postgres",
 PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql"), *FROM_POSTGRES]
 PROOF = pytest.mark.proof
 # Other pairs show the same.
-SLOW = [("mysql", "postgres"), ("postgres", "postgres"), ("postgres", "mysql")]
+SLOW = [("mysql", "postgres"), ("mysql", "other_mysql"), ("postgres", "postgres"), ("postgres", "mysql")]
 ALIKE = [("mysql", "postgres"), ("postgres", "mariadb")]
 OPERATOR = 4
 

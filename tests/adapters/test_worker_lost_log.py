@@ -86,7 +86,7 @@ def alarm(rig: Rig) -> list[str]:
     return [str(one) for one in said.json["halted"]["alarm"]] if said.json["halted"] else []
 
 
-LOST = [("mariadb", 0), ("mysql", 3), ("postgres_source", 0)]
+LOST = [("mariadb", 0), pytest.param("mysql", 3, marks=pytest.mark.proof), ("postgres_source", 0)]
 
 
 @pytest.mark.parametrize(("source", "anew"), LOST, ids=["deleted", "made anew", "deleted, of a slot's log"])

@@ -41,6 +41,7 @@ SHORT = (
 )
 
 
+@pytest.mark.proof
 def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
     """Blows that end the process today are left to the hour: a full disk, a full target, a read-only one; so are some
     that are like others."""

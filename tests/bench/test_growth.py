@@ -40,6 +40,7 @@ def test_a_series_runs_and_its_file_tells_what_was_kept(tmp_path: Path, monkeypa
     assert f"| 5 | {CHANGES:,} |" in page and list(pictures) == ["growth-tables-postgres-1"]
 
 
+@pytest.mark.proof
 def test_a_stopped_and_a_killed_target_cost_no_memory_and_no_row() -> None:
     """Ten times the room of rows of two kilobytes wait at the source: read without a bound they would be seen."""
     found, _ = pressure.passed(PRESSED, still_seconds=STILL_SECONDS, lanes=4, note_bytes=2_000)
