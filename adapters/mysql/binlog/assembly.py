@@ -23,6 +23,7 @@ from tidelock.adapters.mysql.binlog.row_compiler import INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.tables import LoggedTable, Role, Tables
 from tidelock.adapters.mysql.gtid import GtidSet
 from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, UnsuitableLog
+from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group, Proof, carried, decode, encode
 from tidelock.engine.model.records import Ddl, Position, SourceChunk, SourceTransaction
@@ -227,29 +228,7 @@ class Assembly:
         self._emit([part], state.ordinal)
 
     def _taken(self, end: int, complete: bool) -> SourceTransaction:
-        """Take out what was gathered of the open group, which is then empty."""
-        state = self.state
-        first = state.first
-        if state.ordinal > first:
-            state.first = state.ordinal
-        transaction = SourceTransaction(
-            state.source,
-            state.number,
-            self._file,
-            end,
-            state.rows,
-            first,
-            state.first - first,
-            complete,
-            state.commit_us,
-            None,
-            tuple(state.marks) if state.marks else (),
-        )
-        state.rows = []
-        if state.marks:
-            state.marks = []
-        state.octets = 0
-        return transaction
+        return take_out(self.state, self._file, end, complete=complete)
 
     def roll_back(self, waiting: bool) -> None:
         """Undo the open group, or part of it.

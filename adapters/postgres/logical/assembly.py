@@ -26,6 +26,7 @@ from tidelock.adapters.postgres.logical.last_read import transaction_read
 from tidelock.adapters.postgres.logical.relation_changes import quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
+from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Proof
@@ -349,27 +350,7 @@ class Assembly:
         self.emit([part], state.ordinal)
 
     def _taken(self, end: int, complete: bool) -> SourceTransaction:
-        """Take out what was gathered of the open transaction, which is then empty."""
-        state = self.state
-        first = state.first
-        state.first = max(first, state.ordinal)
-        transaction = SourceTransaction(
-            state.source,
-            state.number,
-            state.file,
-            end,
-            state.rows,
-            first,
-            state.first - first,
-            complete,
-            state.commit_us,
-            None,
-            tuple(state.marks) if state.marks else (),
-        )
-        state.rows = []
-        state.marks = []
-        state.octets = 0
-        return transaction
+        return take_out(self.state, self.state.file, end, complete=complete)
 
     def emit(self, transactions: list[SourceTransaction], rows: int) -> None:
         state = self.state
