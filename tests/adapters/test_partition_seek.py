@@ -33,7 +33,7 @@ class Handed:
         self.seeks: list[int] = []
         self.log: PartitionLog
 
-    async def find(self, _partition: int, position: Position) -> int:
+    async def find(self, _partition: int, position: Position, *, to_come: bool) -> int:
         return position.offset
 
     async def seek(self, offset: int) -> None:

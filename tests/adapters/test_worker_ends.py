@@ -29,11 +29,11 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.workers.partition import PartitionLog
 find, offer, asked, found = Places.find, PartitionLog.offer, [], []
 
-async def slow(self, partition, position):
+async def slow(self, partition, position, *, to_come):
     asked.append(position)
     if len(asked) > 1:
         await asyncio.sleep(6)
-    found.append(await find(self, partition, position))
+    found.append(await find(self, partition, position, to_come=to_come))
     return found[-1]
 
 def deaf_at_first(self, *record):
