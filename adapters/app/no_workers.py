@@ -1,4 +1,4 @@
-"""What must be done while a feed has no workers waits for that: the session of one that was killed lives a while."""
+"""Waits for a feed to have no workers, before what asks for that: the session of one that was killed lives a while."""
 
 from __future__ import annotations
 

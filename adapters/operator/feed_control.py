@@ -118,7 +118,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What threatens the feed, each with what to do."""
+        """Warnings of what threatens the feed, each with what to do."""
         if self.slot is None:
             return ()
         if self.slot_gone and self.slot.missing and self.checkpoint is not None:

@@ -59,7 +59,7 @@ class SlotState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def warning(self) -> str:
-        """What threatens the feed, and what to do; '' where nothing does.
+        """Warning of what threatens the feed, and what to do; '' where nothing does.
 
         A slot that is missing is no threat to a feed that has not begun, so it is the caller's to judge.
         """

@@ -1,1 +1,1 @@
-"""What the readers of all sources' logs share."""
+"""Parts that the readers of all sources' logs share."""

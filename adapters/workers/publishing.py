@@ -77,7 +77,7 @@ class Publishing:
         self._process: PublisherProcess | None = None
         self._stored: Position | None = None
         self.forms: PublisherForms | None = None
-        """Of a source whose reader learns forms of tables."""
+        """Keeps forms of tables, of a source whose reader learns them; else None."""
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
         self._delay = 0.0

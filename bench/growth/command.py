@@ -45,7 +45,7 @@ USUAL: Final = tuple(part for part in Part if part is not Part.GIANT)
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What the options say; see there."""
+    """Options of the command, as it tells them."""
 
     changes: int
     rounds: int

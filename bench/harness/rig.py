@@ -114,7 +114,7 @@ class Rig:
 
     @property
     def flavor(self) -> Flavor:
-        """Of the source."""
+        """The kind of server that the source is."""
         return self._session.flavor
 
     def make(self, workload: Workload) -> Workload:

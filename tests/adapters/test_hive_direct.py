@@ -161,7 +161,7 @@ def test_a_key_that_hive_cannot_hold_is_not_null(tmp_path: Path) -> None:
 
 
 def test_what_a_manifest_names_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of merges that were not looked at before, and the folders above them."""
+    """Files of merges that were not looked at before are secured, and the folders above them."""
     table = tmp_path / "shop.db" / "item"
     for merge in ("m000000001-a", "m000000002-b"):
         (table / merge / "tidelock_bucket=0").mkdir(parents=True)

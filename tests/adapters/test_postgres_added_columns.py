@@ -41,7 +41,7 @@ def server() -> Any:
 
 @pytest.fixture(scope="module")
 def statements(server: Postgres) -> dict[str, Ddl]:
-    """What the log of a PostgreSQL source tells of each column: a table for each, so that one log tells them all."""
+    """Columns that the log of a PostgreSQL source tells of: a table for each, so that one log tells them all."""
     database = server.database("shop")
     tables = [f"t{number}" for number in range(len(ADDED))]
     server.execute_script("; ".join(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in tables), database=database)

@@ -72,7 +72,7 @@ class Reader:
 
 
 def begun(made: Log) -> list[TableForm]:
-    """What is kept where the feed begins."""
+    """Forms that are kept where the feed begins."""
     return [kept(form, made.start) for form in read_forms(made.ask, NAMES)]
 
 
@@ -103,7 +103,7 @@ CHANGES: dict[str, tuple[list[str], bool, str]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_was_changed_while_nobody_read_is_told(made: Log, name: str) -> None:
-    """By the first row, and where none comes by the catalogue; as the same statement, which an operator passes once."""
+    """The first row tells, and where none comes the catalogue: the same statement, which an operator passes once."""
     changes, untold, words = CHANGES[name]
     made.run([COMPUTED] if "computed" in name else [])
     forms = begun(made)

@@ -104,7 +104,7 @@ def test_why_a_feed_cannot_begin_there(rig: Rig) -> None:
 
 
 def test_a_publication_that_is_younger_than_its_slot_is_no_proof(rig: Rig) -> None:
-    """What changed before is not in the log, and the log says nothing of it."""
+    """Changes from before are not in the log, and the log says nothing of that."""
     rig.at_source("CREATE TABLE other (id int PRIMARY KEY)")
     publish(rig, "other")
     keep(rig)

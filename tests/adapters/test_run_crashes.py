@@ -41,7 +41,7 @@ def killed(rig: Rig, workload: Workload, kills: int, rate: float, seed: int) -> 
 
 
 def test_sigkill_at_random_moments(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
-    """By rows: with a MySQL target, and in the proof."""
+    """The same by rows is tested with a MySQL target, and in the proof."""
     rig = make_rig(mariadb, postgres, "killed", lanes=4, consistency="transaction", batch_rows=200)
     killed(rig, Churn(), kills=5, rate=1500, seed=3)
 

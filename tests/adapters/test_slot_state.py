@@ -1,4 +1,4 @@
-"""What an operator is told of a PostgreSQL source's slot: by `status`, by a run's `/metrics` and its view.
+"""The state of a PostgreSQL source's slot, as an operator is told it: by `status`, by a run's `/metrics` and its view.
 
 What a warning advises is run as it stands, and the warning goes.
 """
@@ -152,7 +152,7 @@ def is_in_danger_and_gets_more_room(rig: Rig, source: Postgres) -> None:
 def test_another_reader_is_a_warning(
     make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
 ) -> None:
-    """What it confirms, the feed never gets."""
+    """Another reader confirms what the feed then never gets."""
     rig = make_rig(postgres_source, postgres, "read", lanes=2)
     rig.table("item", "id int PRIMARY KEY")
     assert rig.command("init", "--apply").code == 0

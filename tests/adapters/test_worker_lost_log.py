@@ -93,8 +93,7 @@ LOST = [("mariadb", 0), pytest.param("mysql", 3, marks=pytest.mark.proof), ("pos
 def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
     source: str, anew: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest, postgres: Server, kafka: Kafka
 ) -> None:
-    """Of MariaDB, whose log is read by place, of MySQL, whose is read by GTIDs, and of PostgreSQL, which keeps its log
-    for the feed."""
+    """Sources: MariaDB, read by place; MySQL, read by GTIDs; PostgreSQL, which keeps its log for the feed."""
     rig = make_rig(request.getfixturevalue(source), postgres, "parted", log=kafka.url())
     three_tables(rig)
     with Workers(rig, ["w1", "w2"]) as workers:

@@ -336,7 +336,7 @@ def test_pause_resume_and_status_reach_every_group_and_a_stop_leaves_nothing_beh
 
 
 def assert_status(rig: Rig) -> None:
-    """Of two workers that share the groups."""
+    """Two workers share the groups."""
     said = rig.command("status", "@", "--json")
     assert said.code == 0, said.err
     shown = said.json["scale_out"]

@@ -19,7 +19,7 @@ _MODULES: Final = {"binary": "psycopg_binary.pq", "c": "psycopg_c.pq"}
 
 
 class Received(NamedTuple):
-    """What libpq has received, to be taken by address: its connection, PQgetCopyData and PQfreemem."""
+    """Messages that libpq has received, to be taken by address: its connection, PQgetCopyData and PQfreemem."""
 
     connection: int
     take: int

@@ -60,7 +60,7 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def parts(self) -> tuple[object, ...]:
-        """What tells it from another form: all but how its types are spelled."""
+        """Identity among forms: all but how its types are spelled."""
         columns = tuple((column.name, column.type, column.modifier, column.number) for column in self.columns)
         return self.oid, self.name, columns, self.primary_key, self.computed
 

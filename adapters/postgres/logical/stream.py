@@ -96,7 +96,7 @@ class Stream:
         return taken, None if left is None else memoryview(left)
 
     def _take_received(self, usual: UsualMessages) -> tuple[int, bytes | None]:
-        """What libpq says at the end it says once: it is kept until what came before is taken."""
+        """Has `usual` take from libpq once.  The end is told once, so it is kept until what came before is taken."""
         if self._said < 0:
             return 0, None
         assert self._by_address is not None, "asked for where `takes_usual`"

@@ -39,7 +39,7 @@ def _address(folder: Path) -> Path:
 
 
 def _start(folder: Path) -> None:
-    """By no `Popen`, which complains where it is forgotten while its process goes on."""
+    """Starts it without `Popen`, which complains where it is forgotten while its process goes on."""
     log = folder / "keeper.log"
     with log.open("ab") as output, open(os.devnull, "rb") as nothing:
         handed = [(os.POSIX_SPAWN_DUP2, file.fileno(), number) for number, file in enumerate((nothing, output, output))]
