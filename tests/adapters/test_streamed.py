@@ -13,6 +13,7 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, Postgres, Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.session import Session, connect
+from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 
 ROWS = 40_000
@@ -77,6 +78,19 @@ LATE = 30_001
 
 def visible(rig: Rig) -> tuple[int, str]:
     return seen_at(rig._target, rig.schema)
+
+
+def until_all_is_there(rig: Rig, process: Process) -> None:
+    """Raises TidelockFailed where the run ends before, AssertionError where it is late, both with what it said."""
+
+    def arrived() -> bool:
+        process.check()
+        return visible(rig) == AFTER
+
+    try:
+        until(arrived, "all of it at the target", 60.0)
+    except AssertionError as error:
+        raise AssertionError(f"{error}:\n{process.said}") from None
 
 
 def under_way(rig: Rig) -> bool:
@@ -189,8 +203,7 @@ def test_the_target_restarts_in_the_middle_and_the_feed_begins_again_by_itself(
     target.start()
     rig.reconnect()
     assert visible(rig) == BEFORE
-    until(lambda: visible(rig) == AFTER, "all of it at the target", 60.0)
-    process.check()
+    until_all_is_there(rig, process)
     process.stop()
     assert "begins again" in rig.said()
     rig.catch_up()
@@ -207,8 +220,7 @@ def test_the_source_restarts_in_the_middle_and_the_transaction_goes_on(
     until(lambda: under_way(rig), "a part of it at the target")
     source.kill()
     source.start()
-    until(lambda: visible(rig) == AFTER, "all of it at the target", 60.0)
-    process.check()
+    until_all_is_there(rig, process)
     process.stop()
     assert "begins again" not in rig.said()
     rig.reconnect()
