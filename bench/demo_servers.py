@@ -14,7 +14,7 @@ ORDERS = 200_000
 
 
 class Source(enum.StrEnum):
-    """Which of the two servers is the source; the other one is the target."""
+    """The one of the two servers that is the source; the other one is the target."""
 
     MARIADB = "mariadb"
     POSTGRES = "postgres"

@@ -388,7 +388,7 @@ def run(first: int, inputs: int) -> collections.Counter[str]:
 
 
 def in_processes(inputs: int, jobs: int, first: int = 0) -> collections.Counter[str]:
-    """So that a crash, too, is told with the numbers it can be found by.  Raises Wrong."""
+    """Runs them in processes, so that a crash, too, is told with the numbers that it can be found by.  Raises Wrong."""
     counts: collections.Counter[str] = collections.Counter()
     parts = [(at, min(CHUNK, first + inputs - at)) for at in range(first, first + inputs, CHUNK)]
     with ThreadPoolExecutor(jobs) as pool:

@@ -1,4 +1,4 @@
-"""How each kind of result is shown: a Markdown table, and pictures.
+"""The way in which each kind of result is shown: a Markdown table, and pictures.
 
 Each function takes what a benchmark wrote (`bench.outcome`) and returns Markdown with the pictures that it shows.  They
 raise KeyError, TypeError or ValueError for a file of another form.

@@ -111,7 +111,7 @@ def command(
     rate: Annotated[float, typer.Option(min=1, help="Changes a second meanwhile.")] = 500,
     keep: Annotated[bool, typer.Option(help="Write bench/results/stream-first.json.")] = True,
 ) -> int:
-    """How soon a stream of changes shows its first file; exit code 3 if a change is lost or doubled."""
+    """Tells how soon a stream of changes shows its first file; exit code 3 if a change is lost or doubled."""
     with contextlib.ExitStack() as stack:
         source, beside = stack.enter_context(MariaDb()), stack.enter_context(Postgres())
         kafka = stack.enter_context(Kafka())

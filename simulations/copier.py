@@ -33,7 +33,7 @@ REFUSED = "cannot be staged"
 
 
 class Source:
-    """How much of the history has happened, and how much of that can be seen."""
+    """The part of the history that has happened, and the part of that which can be seen."""
 
     def __init__(self, history: History) -> None:
         self._history = history

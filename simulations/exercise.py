@@ -155,7 +155,7 @@ class Exercise(Checker):
             self._coverage["held to learn which row is bad"] += 1
 
     def had_whole(self, segments: int, successors: int) -> None:
-        """So many were seen that had tables whole, and that waited for one of those."""
+        """Counts segments that had tables whole, and those that waited for one of them."""
         self._coverage["a lane has a table whole"] += segments
         self._coverage["waits for a lane that has its table whole"] += successors
 

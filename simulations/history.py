@@ -70,7 +70,7 @@ class Entry(msgspec.Struct):
 
     @property
     def taken(self) -> bool:
-        """Is it a row change that the feed has to apply?"""
+        """Tells whether it is a row change that the feed has to apply."""
         return self.before is not None or self.after is not None
 
 
@@ -126,7 +126,7 @@ class History:
         return chance.choice(alone) if alone and len(self.tables) > 1 else None
 
     def index(self, position: Position) -> int:
-        """How many entries are at or before `position`."""
+        """Returns how many entries are at or before `position`."""
         return bisect_right(self._orders, position.order)
 
     def behind(self, position: Position, entries: int) -> Position:
@@ -277,7 +277,7 @@ class Writing:
         history.entries.append(Entry(self._source, self._number, end, commit=True, origin=self._origin))
 
     def some(self, changes: int) -> None:
-        """So many things done to tables of the feed."""
+        """Makes so many things happen to tables of the feed."""
         chance = self._chance
         names = [name for name in self._history.source.tables if name != ECHO.name] or [ECHO.name]
         for _ in range(changes):

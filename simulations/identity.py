@@ -1,4 +1,4 @@
-"""What a source logs of a table whose replica identity is its key (PostgreSQL's REPLICA IDENTITY DEFAULT).
+"""Log of a source for a table whose replica identity is its key (PostgreSQL's REPLICA IDENTITY DEFAULT).
 
 The history has whole images, which the oracle replays; the reader hands over these.
 """
@@ -45,5 +45,5 @@ def _keyed(shape: Shape) -> Shape:
 
 
 def _long(value: Value) -> bool:
-    """Is it stored apart from its row?  About half of all texts are."""
+    """Tells whether it is stored apart from its row.  About half of all texts are."""
     return isinstance(value, str) and sum(map(ord, value)) % 2 == 1

@@ -1,4 +1,4 @@
-"""How the modelled database compares the rows of one table: functions made once a table, as a server keeps its indexes.
+"""Comparisons of rows of one table by the modelled database: functions made once a table, as a server has indexes.
 
 Unique keys compare as the index does (`Equality`, prefix indexes); NULL equals nothing.  Apart from the engine's own
 `keys` and `index` on purpose: it is what they are checked against.

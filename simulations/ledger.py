@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Has every change taken effect that has to, for all that is known by now?"""
+        """Tells whether every change has taken effect that has to, for all that is known by now."""
         if len(self.covered) == len(self.order):
             return True
         return bool(self.copies) and all(p in self.covered or self.excused(p) for p in reversed(self.order))
@@ -111,7 +111,7 @@ class Ledger:
         self.copies[split.table] = Progress(split, begun, frozenset(before))
 
     def excused(self, place: Place) -> bool:
-        """Has the change no effect of its own, because its row comes with a chunk?"""
+        """Tells whether the change has no effect of its own, because its row comes with a chunk."""
         return bool(self.copies) and self.effect(place) == (None, None)
 
     def effect(self, place: Place) -> tuple[Row | None, Row | None]:

@@ -144,7 +144,7 @@ class Owner:
         return events or [Tick()]
 
     def windows(self) -> int | None:
-        """How many windows its machine has planned; None unless it is paused, and no transaction is half applied."""
+        """Number of windows planned by its machine; None unless it is paused, and no transaction is half applied."""
         flows = self.machine.state is State.FLOWING and not self.machine.streaming
         return self.machine.watermark.upcoming() if flows and self.machine.paused else None
 

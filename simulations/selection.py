@@ -43,7 +43,7 @@ def at_source(target: TargetTable) -> TargetTable:
 
 
 def narrow(name: TableName, row: Row | None, default: str) -> bool:
-    """Is this a row of the table without `tier`, where the target then has its `default`?"""
+    """Tells whether this is a row of the table without `tier`, where the target then has its `default`."""
     return name == POOL.name and row is not None and row[1] == default and row[0] % 2 == 0
 
 

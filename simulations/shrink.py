@@ -108,7 +108,7 @@ class Shrinker:
     # ------------------------------------------------------------------ one candidate
 
     def _fails(self, candidate: Plan) -> bool:
-        """Does it under some schedule?  Then it is the best so far."""
+        """Tells whether it fails under some schedule.  Then it is the best so far."""
         like = None
         for schedule in (candidate.schedule, *range(SCHEDULES)):
             trial = self._run(replace(candidate, schedule=schedule))

@@ -61,11 +61,11 @@ class Log:
         return Log(self.entries, server, same=self.same, filed=self._filed, later=self._later)
 
     def index(self, place: Position) -> int:
-        """How many entries are at or before the place."""
+        """Returns how many entries are at or before the place."""
         return bisect_right(self._orders, place.order)
 
     def whole(self, index: int) -> int:
-        """How many transactions are whole before that entry."""
+        """Returns how many transactions are whole before that entry."""
         return bisect_right(self._ends, index)
 
     @property
@@ -73,7 +73,7 @@ class Log:
         return [file for file in self._first if _number(file) >= _number(self.server.first)]
 
     def holds(self, place: Position) -> bool:
-        """Is it the history's own up to there?"""
+        """Tells whether it is the history's own up to there."""
         return self.whole(self.index(place)) + (place.rows > 0) <= self.same
 
     # ------------------------------------------------------------------ what proves it
@@ -192,7 +192,7 @@ class Source:
         return self.log
 
     def _reached(self) -> int:
-        """How many transactions there are up to the last that the target has a row of."""
+        """Returns how many transactions there are up to the last that the target has a row of."""
         index = self._ledger.index
         last = max((index[place] for place in self._ledger.covered if place in index), default=-1)
         return self.right.whole(int(last)) + 1 if last >= 0 else 0

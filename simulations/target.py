@@ -273,7 +273,7 @@ class Target:
         )
 
     def writes_to(self, name: TableName) -> bool:
-        """Is a transaction open that has written to the table?"""
+        """Tells whether a transaction is open that has written to the table."""
         return any(work.session is not None and name in work.session.touched for work in self.works)
 
     def write_own(self, name: TableName, slot: Token, row: Row) -> None:

@@ -22,7 +22,7 @@ class Mistake(AssertionError):
 
 
 class Progress:
-    """How far a table's copy is at the target.  `begun`: entries of the log that came before it; `past`: changes among
+    """Progress of a table's copy at the target.  `begun`: entries of the log that came before it; `past`: changes among
     those that never took effect, because of a copy before this one.  `merged`: chunk → how many entries came before its
     merge, and are in it."""
 
@@ -38,7 +38,7 @@ class Progress:
         return twin
 
     def lives(self, chunk: int, index: float) -> bool:
-        """Does the entry at `index` take effect on rows of this chunk?"""
+        """Tells whether the entry at `index` takes effect on rows of this chunk."""
         return self.split.keeps_target_rows or (chunk in self.merged and index >= self.merged[chunk])
 
     @property
@@ -85,7 +85,7 @@ class View:
         return tuple(comparable(v, laid.equality[c]) for v, c in zip(key, laid.spec.key, strict=True))
 
     def is_unkeyed(self, table: TableName, entries: int) -> bool:
-        """Has the table no key at the source, after so many entries?"""
+        """Tells whether the table has no key at the source, after so many entries."""
         said = [e.keys for e in self._history.entries[:entries] if e.ddl and e.keys and e.ddl.tables == (table,)]
         return not (said[-1].key if said else self._layouts[table].spec.key)
 

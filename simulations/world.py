@@ -108,7 +108,7 @@ class World:
 
     @property
     def faults(self) -> int:
-        """How many faults struck."""
+        """Number of faults that struck."""
         return self._faults.count
 
     @property
@@ -136,7 +136,7 @@ class World:
         self._finish()
 
     def _to_repair(self) -> bool:
-        """Is there anything left to repair?  Where rows are bad that may be for good."""
+        """Tells whether anything is left to repair.  Where rows are bad that may be for good."""
         if self._repairs is None or not self._repairs.wanted or not self.whole:
             return False
         if not self.owner.machine.copying:

@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking, statements_for
+from tidelock.adapters.checks.columns import key_length
 from tidelock.adapters.checks.feed import not_yet
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.source_inspection import SourceView
 from tidelock.adapters.checks.source_view import replicated
-from tidelock.adapters.checks.tables import key_length
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 import msgspec
 
+from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import replicated
-from tidelock.adapters.checks.tables import CheckedTable, check_pair
+from tidelock.adapters.checks.tables import check_pair
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.start_copy import check_empty
 from tidelock.adapters.operator.upgrade import advice, older

@@ -63,7 +63,7 @@ def _free(feed: Feed, facts: SourceFacts) -> list[Finding]:
 
 
 def _kept(feed: Feed, facts: SourceFacts) -> list[Finding]:
-    """How long the server keeps its log for a feed that does not read it."""
+    """Notes how long the server keeps its log for a feed that does not read it."""
     place, server, findings = feed.source_url, facts.server, []
     setting = f"ALTER SYSTEM SET max_slot_wal_keep_size = '{_KEPT}'; SELECT pg_reload_conf();"
     if server.keep_megabytes < 0:

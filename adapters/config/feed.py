@@ -253,7 +253,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_where_kept(self) -> bool:
-        """Does the first run need a log that was kept before it?"""
+        """Tells whether the first run needs a log that was kept before it."""
         return self.start not in ("now", "copy")
 
     @property

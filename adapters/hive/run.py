@@ -37,7 +37,7 @@ from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
-from tidelock.adapters.ports.table_form import TableForm, in_force
+from tidelock.adapters.ports.table_form import KnownForms
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
 from tidelock.adapters.runtime.progress import Progress
@@ -85,7 +85,7 @@ class Follower:
         self._capture: CaptureProcess | None = None
         self._stored: Position | None = None  # what a source that keeps its log for us may know of
         self._secured = -1
-        self._forms: tuple[TableForm, ...] = ()  # of the source's tables, as they are known while the log is read
+        self._forms = KnownForms()  # a manifest keeps those in force at its place
         self._has_looked = not keeps_for_us(feed.source_url)  # at the tables, after which it can have caught up
 
     async def run(self, until_caught_up: bool) -> int:
@@ -98,7 +98,7 @@ class Follower:
             self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
             await asyncio.to_thread(self._store)
             self._goal = self._goal_of(source) if until_caught_up else None
-            self._forms = self._manifest.forms
+            self._forms = KnownForms(self._manifest.forms)
             self._begin(self._manifest.position)
             self._copy = self._manifest.copy
             while not self._stopped.is_set():
@@ -142,8 +142,8 @@ class Follower:
         capture = CaptureProcess(self._feed.source_url)
         try:
             place = self._spool.last
-            self._forms = tuple(in_force(self._forms, place))
-            await capture.begin(order_of(self._feed, place, stored=self._stored, forms=self._forms))
+            self._forms.forget_behind(place)
+            await capture.begin(order_of(self._feed, place, stored=self._stored, forms=self._forms.all))
             self._capture = capture
             chain = Chain(place)
             while (batch := await self._next(capture)) is not None:
@@ -169,7 +169,7 @@ class Follower:
     def _learn(self, capture: CaptureProcess) -> None:
         """Takes the forms of tables that the reader has learned, and waits for what its look at the catalogue shows
         before all is caught up."""
-        self._forms = (*self._forms, *capture.learned)
+        self._forms.learn(capture.learned)
         capture.learned.clear()
         if self._goal is not None and keeps_for_us(self._feed.source_url):
             self._has_looked = self._has_looked or capture.looked is not None
@@ -268,7 +268,7 @@ class Follower:
 
     def _known_at(self, place: Position) -> Manifest:
         """The manifest with the forms that the source's tables have at a place."""
-        return replace(self._manifest, forms=tuple(in_force(self._forms, place)))
+        return replace(self._manifest, forms=self._forms.at(place))
 
     def _merge(self, spool: Spool) -> None:
         begun = time.monotonic()

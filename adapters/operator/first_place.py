@@ -1,4 +1,4 @@
-"""Where a feed begins that has no place yet: decided once, by whoever comes first.
+"""Place where a feed begins that has none yet: decided once, by whoever comes first.
 
 A first run, the coordinator of workers and `init --apply` may come at one moment.  A source that keeps its log for each
 feed alone (a slot) is told to before the place is stored; what it was told by somebody who then stored nothing is taken

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.store import Books
-from tidelock.adapters.ports.table_form import TableForm, in_force
+from tidelock.adapters.ports.table_form import KnownForms, TableForm
 from tidelock.adapters.wiring.session import session
 from tidelock.engine.model.records import Position, TableName
 
@@ -23,9 +23,14 @@ class KeptForms:
 
     def __init__(self, feed: Feed, group: int, epoch: int) -> None:
         """`group`, `epoch`: of the owner; what another one would write is not kept."""
-        self.all: tuple[TableForm, ...] = ()
+        self._known = KnownForms()
         self._feed = feed
         self._owner = (group, epoch)
+
+    @property
+    def all(self) -> tuple[TableForm, ...]:
+        """Returns the forms that are kept."""
+        return self._known.all
 
     async def read(self, checkpoint: Position, *, ahead: bool = False) -> bool:
         """Reads what is kept, and removes all but the forms in force at the checkpoint.  Returns whether any was.
@@ -35,23 +40,22 @@ class KeptForms:
         async with session(self._feed.target_url) as target:
             book = Books(self._feed, target)
             found = await _read(book)
-            behind = [form for form in found if ahead and form.place.order > checkpoint.order]
-            self.all = (*in_force(found, checkpoint), *behind)
-            left = set(map(_key, self.all))
-            for form in found:
-                if _key(form) not in left:
-                    await _remove(book, form)
+            known = self._known = KnownForms(found)
+            gone = [] if ahead else known.forget_behind(checkpoint)
+            for form in (*gone, *known.forget_replaced(checkpoint)):
+                await _remove(book, form)
         return bool(found)
 
     async def read_on(self, place: Position) -> None:
         """Forgets forms behind a place from which the log is read anew.  Raises TargetError."""
-        behind = [form for form in self.all if form.place.order > place.order]
-        if not behind:
+        known = KnownForms(self.all)
+        gone = known.forget_behind(place)
+        if not gone:
             return
         async with session(self._feed.target_url) as target:
-            for form in behind:
+            for form in gone:
                 await _remove(Books(self._feed, target), form)
-        self.all = tuple(form for form in self.all if form not in behind)
+        self._known = known
 
     async def keep(self, forms: Sequence[TableForm]) -> None:
         """Keeps these too.  Raises TargetError."""
@@ -62,8 +66,7 @@ class KeptForms:
                 await _remove(book, form)
                 await _insert(book, form, self._owner)
             await target.execute("COMMIT")
-        anew = set(map(_key, forms))
-        self.all = (*(form for form in self.all if _key(form) not in anew), *forms)
+        self._known.learn(forms)
 
 
 async def begin_anew(book: Books, forms: Iterable[TableForm]) -> None:
@@ -104,7 +107,3 @@ async def _remove(book: Books, form: TableForm) -> None:
         f"AND log_offset = {form.place.offset:d} AND log_rows = {form.place.rows:d}"
     )
     await book.session.execute(sql, book.feed.name)
-
-
-def _key(form: TableForm) -> tuple[int, int, int]:
-    return form.id, form.place.offset, form.place.rows

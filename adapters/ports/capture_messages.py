@@ -96,7 +96,7 @@ def prepared_for(xid: str, seconds: float) -> str:
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """Why reading ended: `kind` is the error's class, `message` and `hint` are for the operator."""
+    """Reason why reading ended: `kind` is the error's class, `message` and `hint` are for the operator."""
 
     kind: str
     message: str

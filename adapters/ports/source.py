@@ -31,8 +31,10 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """Where a feed begins, or goes on behind a hole; stored as one.  `forms`: of its tables at that place; none of a
-    source whose log has the statements that change tables."""
+    """Place where a feed begins, or goes on behind a hole; stored as one.
+
+    `forms`: of its tables at that place; none of a source whose log has the statements that change tables.
+    """
 
     place: Position
     forms: tuple[TableForm, ...] = ()

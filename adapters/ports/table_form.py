@@ -36,10 +36,49 @@ def in_force(forms: Iterable[TableForm], place: Position) -> list[TableForm]:
     return list(found.values())
 
 
-class FormKeeper(Protocol):
-    """Keeps what the reader of a log learns.  `all`: the forms that are kept, as `CaptureOrder` has them."""
+class KnownForms:
+    """The forms that are known while a log is read.  `all`: several of a table, each from another place on."""
 
-    all: tuple[TableForm, ...]
+    def __init__(self, forms: Iterable[TableForm] = ()) -> None:
+        self.all = tuple(forms)
+
+    def at(self, place: Position) -> tuple[TableForm, ...]:
+        """Returns the forms in force at a place of the log."""
+        return tuple(in_force(self.all, place))
+
+    def learn(self, forms: Iterable[TableForm]) -> None:
+        """Takes these too; one that is told again stands once."""
+        told = {_key(form): form for form in forms}
+        self.all = (*(form for form in self.all if _key(form) not in told), *told.values())
+
+    def forget_behind(self, place: Position) -> list[TableForm]:
+        """Forgets forms behind a place from which the log is read anew, and returns them."""
+        return self._forget([form for form in self.all if form.place.order > place.order])
+
+    def forget_replaced(self, place: Position) -> list[TableForm]:
+        """Forgets forms that another one has followed at this place or before it, and returns them."""
+        left = {*map(_key, self.at(place))}
+        return self._forget(
+            [form for form in self.all if form.place.order <= place.order and _key(form) not in left]
+        )
+
+    def _forget(self, gone: list[TableForm]) -> list[TableForm]:
+        keys = {*map(_key, gone)}
+        self.all = tuple(form for form in self.all if _key(form) not in keys)
+        return gone
+
+
+def _key(form: TableForm) -> tuple[int, int, int]:
+    return form.id, form.place.offset, form.place.rows
+
+
+class FormKeeper(Protocol):
+    """Keeps what the reader of a log learns."""
+
+    @property
+    def all(self) -> tuple[TableForm, ...]:
+        """Returns the forms that are kept, as `CaptureOrder` has them."""
+        ...
 
     async def read_on(self, place: Position) -> None:
         """Forgets forms behind a place from which the log is read anew: they are told once more, or their log is gone.

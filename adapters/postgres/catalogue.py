@@ -194,7 +194,7 @@ def index_of(row: IndexRow) -> Index:
 
 
 def _opaque(row: IndexRow) -> str:
-    """Why a log row does not tell when the index says 'equal'; '' where it does."""
+    """Returns why a log row does not tell when the index says 'equal'; '' where it does."""
     if not row.unique:
         return EXCLUSION
     if row.partial:

@@ -109,7 +109,7 @@ def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table:
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """How a scan is shared out (`adapters.row_copy.job.Job`)."""
+    """Division of a scan among tasks (`adapters.row_copy.job.Job`)."""
 
     pieces: tuple[str, ...] = ()
     cuts: tuple[str, ...] = ()

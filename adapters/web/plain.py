@@ -34,7 +34,7 @@ def served(address: tuple[str, int], metrics: Callable[[], str]) -> Iterator[int
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Writes nothing."""
 
     host, port = address
     try:

@@ -229,7 +229,7 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
 
 
 def _postgres_errors() -> tuple[type[Exception], ...]:
-    """Whatever a statement to PostgreSQL may raise.  asyncpg calls it an internal error where a server has said
+    """Returns whatever a statement to PostgreSQL may raise.  asyncpg calls it an internal error where a server has said
     farewell and the end of the connection is still on its way."""
     from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 

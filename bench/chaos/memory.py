@@ -1,4 +1,4 @@
-"""Is memory flat?  The resident memory of every process of a feed, once a second, and how what it holds grows.
+"""The resident memory of every process of a feed, once a second, and whether what it holds grows.
 
 A blow that keeps rows waiting costs memory for a while; what is held in between is judged: of each minute of a
 process's life the least (its *floors*).  Processes that were killed begin small, so how a name's memory goes on over a

@@ -50,7 +50,7 @@ CURVE_POINTS: Final = 400
 
 
 class Flow:
-    """Do rows flow?  Their versions grow with each change, and both ends have an index of them."""
+    """The flow of rows: their versions grow with each change, and both ends have an index of them."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -63,7 +63,7 @@ class Flow:
             self._rig.at_target(index)
 
     def until(self, seconds: float, meanwhile: Callable[[], None]) -> float | None:
-        """How long until the target shows every table's rows that the source commits from now on; None: too long."""
+        """Returns seconds until the target has what the source commits in each table from now on; None: too long."""
         begun, marks = time.monotonic(), list[int]()
         while time.monotonic() < begun + seconds:
             meanwhile()

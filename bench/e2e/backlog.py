@@ -168,7 +168,7 @@ class Backlog:
 
 
 def _wal_end(source: Server) -> int:
-    """How much a PostgreSQL source has ever written to its log; 0 of another server."""
+    """Returns how much a PostgreSQL source has ever written to its log; 0 of another server."""
     if not isinstance(source, Postgres):
         return 0
     return int(source.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")[0][0])

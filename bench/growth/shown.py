@@ -1,4 +1,4 @@
-"""How the results of growth are shown: the part `shown` of a result's file, which `tidelock bench report` reads."""
+"""Display of the results of growth: the part `shown` of a result's file, which `tidelock bench report` reads."""
 
 from __future__ import annotations
 

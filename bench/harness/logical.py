@@ -66,7 +66,7 @@ class Log:
             self._writer.execute_script(statement)
 
     def messages(self, *, keep: bool = False) -> list[Message]:
-        """What was logged since the last call; with `keep` it is not taken away."""
+        """Returns what was logged since the last call; with `keep` it is not taken away."""
         way = "peek" if keep else "get"
         return [Message(*row) for row in self._session.execute(_READ.format(way), (self._slot,))]
 
@@ -131,7 +131,7 @@ def decoded(
 
 
 def behind(messages: Sequence[Message], start: Position) -> list[Message]:
-    """What a server sends from a place on: transactions whose commit stands at or behind it.
+    """Returns what a server sends from a place on: transactions whose commit stands at or behind it.
 
     Tables are told anew in each connection, so those that were told before are told first here.
     """

@@ -41,7 +41,7 @@ _numbers = numbers()
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """How a command ended, and what it wrote to stdout and stderr."""
+    """The end of a command, and what it wrote to stdout and stderr."""
 
     code: int
     out: str
@@ -270,7 +270,7 @@ class Rig:
         return self._count("tidelock_progress")
 
     def epoch(self) -> int:
-        """How many runs have taken the feed over."""
+        """Returns how many runs have taken the feed over."""
         return int(self._kept("epoch", "tidelock_owner"))
 
     def _count(self, table: str) -> int:

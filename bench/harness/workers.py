@@ -244,7 +244,7 @@ class Workers:
     # ------------------------------------------------------------------ until
 
     def checkpoint_reached(self, goal: Position) -> bool:
-        """Is the feed's checkpoint at or past `goal`?"""
+        """Tells whether the feed's checkpoint is at or past `goal`."""
         state = self.state
         return state is not None and state.checkpoint.order >= goal.order
 
@@ -264,7 +264,9 @@ class Workers:
         self.until(lambda: self.checkpoint_reached(goal), f"the checkpoint past {goal}", seconds)
 
     def _resolved(self, goal: Position) -> bool:
-        """Is everything at or below `goal` committed?  PostgreSQL's places are stored rarely where nothing happened."""
+        """Tells whether everything at or below `goal` is committed.  PostgreSQL's places are stored rarely where
+        nothing happened.
+        """
         state = self.state
         return state is not None and state.resolved.order >= goal.order
 

@@ -1,4 +1,4 @@
-"""How latencies are distributed: percentiles, and a histogram whose bins grow by a constant factor.
+"""The distribution of latencies: percentiles, and a histogram whose bins grow by a constant factor.
 
 Latencies span three orders of magnitude and their tail matters most, so equal bins would show a spike and nothing else.
 """

@@ -85,7 +85,7 @@ def _mysql_delete(dialect: Dialect, batch_rows: int) -> Case:
 
 
 def steps(table: Binding) -> dict[str, Callable[[Sequence[Row]], Step]]:
-    """What the merge makes of rows."""
+    """Returns what the merge makes of rows."""
     return {
         "fresh rows": lambda rows: UpsertRows(table, list(rows), True),
         "rows over old ones": lambda rows: UpsertRows(table, list(rows), False),

@@ -50,12 +50,12 @@ class Checkpointer:
 
     @property
     def saving(self) -> bool:
-        """Is a checkpoint on its way?"""
+        """Tells whether a checkpoint is on its way."""
         return self._saving is not None
 
     @property
     def settled(self) -> bool:
-        """Is all that is committed below the stored checkpoint, and none on its way?"""
+        """Tells whether all that is committed is below the stored checkpoint, and none is on its way."""
         return self._saving is None and self._watermark.position == self._watermark.saved
 
     def save(self, *, hurry: bool) -> None:
@@ -74,7 +74,7 @@ class Checkpointer:
                 self._context.emit(self._saving)
 
     def _far_behind(self) -> bool:
-        """Does the source keep much of its log for a checkpoint that is idle?"""
+        """Tells whether the source keeps much of its log for a checkpoint that is idle."""
         place, stored, most = self._watermark.position, self._watermark.saved, self._options.idle_checkpoint_bytes
         return 0 < most <= place.offset - stored.offset and place.file == stored.file
 

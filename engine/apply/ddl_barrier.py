@@ -124,7 +124,7 @@ class Barrier:
 
     @property
     def draining(self) -> bool:
-        """Does the statement wait for all before it, or for its next attempt?"""
+        """Tells whether the statement waits for all before it, or for its next attempt."""
         return self.stage is Stage.DRAINING
 
     @property
@@ -134,7 +134,7 @@ class Barrier:
 
     @property
     def halting(self) -> bool:
-        """Is the feed to halt once the checkpoint is at the drained point?"""
+        """Tells whether the feed is to halt once the checkpoint is at the drained point."""
         return self.stage is Stage.HALTING
 
     def resting(self, now: int) -> bool:
@@ -153,7 +153,7 @@ class Barrier:
         self._enter(Stage.HALTING)
 
     def answers(self, id_: EffectId) -> bool:
-        """Is this the reply to the statement that runs now?"""
+        """Tells whether this is the reply to the statement that runs now."""
         return self.stage is Stage.APPLYING and self._applying == id_
 
     def again(self, now: int, message: str) -> None:

@@ -51,8 +51,11 @@ class LogIntake:
         self.buffer.observe_size(size, rows)
 
     def admits(self, prev: Position, last: Position, reader: int | None, *, resent: bool) -> bool:
-        """Is the batch between these positions next?  Then it belongs into the buffer; behind a gap, a resend is asked
-        for.  `reader`: number of the one that sent it; None: of the one that was asked for last."""
+        """Tells whether the batch between these positions is next.
+
+        Then it belongs into the buffer; behind a gap, a resend is asked for.  `reader`: number of the one that sent it;
+        None: of the one that was asked for last.
+        """
         match self._chain.judge(prev, last, self._chain.reader if reader is None else reader, resent=resent):
             case Verdict.NEXT:
                 self._streaming.heard()

@@ -144,7 +144,7 @@ class ApplyMachine:
 
     @property
     def paused(self) -> bool:
-        """Is nothing new planned, for the operator's wish?"""
+        """Tells whether nothing new is planned, for the operator's wish."""
         return not isinstance(self._state, Waiting) and self._state.pipeline.paused
 
     @property

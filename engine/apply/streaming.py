@@ -108,7 +108,7 @@ class Streaming:
         self._covered = False
 
     def __bool__(self) -> bool:
-        """Is a transaction under way?"""
+        """Tells whether a transaction is under way."""
         return self._batches.streaming
 
     @property
@@ -224,7 +224,7 @@ class Streaming:
     # ------------------------------------------------------------------ answers
 
     def answers(self, id_: EffectId) -> bool:
-        """Is this the reply to what was sent last?"""
+        """Tells whether this is the reply to what was sent last."""
         if self._sent is not None:
             return self._sent.id == id_
         return self._opening is not None and self._opening.id == id_

@@ -114,7 +114,7 @@ class WindowPlanner:
 
     @property
     def _crowded(self) -> bool:
-        """Is so much under way that nothing more is planned?"""
+        """Tells whether so much is under way that nothing more is planned."""
         return self._batches.rows > self._options.max_in_flight_rows // 2
 
     def _plan_window(self) -> bool:
@@ -179,7 +179,7 @@ class WindowPlanner:
 
     @property
     def _behind(self) -> bool:
-        """Does more wait in the log than is taken from it, or did it a moment ago?"""
+        """Tells whether more waits in the log than is taken from it, or did a moment ago."""
         return self._context.now < self._behind_until
 
     @property

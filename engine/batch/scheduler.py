@@ -104,7 +104,7 @@ class BatchScheduler:
 
     @property
     def hindrance(self) -> Hindrance | None:
-        """Why the lane that has tried for longest does not succeed, else why a batch of retries does not."""
+        """Reason why the lane that has tried for longest does not succeed, else why a batch of retries does not."""
         found = [batch.hindrance for batch in self._batches.values() if batch.hindrance is not None]
         return min(found, key=lambda one: one.since, default=self.parked_retry.hindrance)
 

@@ -299,7 +299,7 @@ class Coordinator:
         self._effects.append(StorePlan(plan))
 
     def _go_on(self, plan: TablePartitioning) -> None:
-        """Nothing is waited for any more.  A publisher that is being started anew just goes on."""
+        """Notes that nothing is waited for any more.  A publisher that is being started anew just goes on."""
         self.state = Flowing()
         if self._publisher is Publisher.WAITING:
             self._publisher = Publisher.GOING

@@ -64,7 +64,7 @@ class Chunk:
 
     @property
     def remembered(self) -> int:
-        """How much is remembered: touched rows, or changes of rows without a key."""
+        """Number of what is remembered: touched rows, or changes of rows without a key."""
         return len(self.touched) + len(self.changes)
 
     def count(self, start: Position, end: Position, change: Change) -> None:

@@ -39,7 +39,7 @@ class BoundBatch:
 
     @property
     def packed(self) -> bool:
-        """Are its rows packed, and no objects yet?"""
+        """Tells whether its rows are packed, and no objects yet."""
         return _packed(self._batch) is not None
 
     def pile(self) -> Pile:

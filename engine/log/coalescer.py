@@ -77,11 +77,11 @@ class Coalescer:
 
     @property
     def crowded(self) -> bool:
-        """Do more wait than may?"""
+        """Tells whether more wait than may."""
         return self.rows > self._options.coalesce_limit or self.size > self._options.max_in_flight_bytes // 2
 
     def has_waited_since(self, latest: int) -> bool:
-        """Is there a table that waits since `latest` (microseconds) or longer?"""
+        """Tells whether there is a table that waits since `latest` (microseconds) or longer."""
         return bool(self._tables) and self._first.since <= latest
 
     def applies_to(self, tables: Iterable[Binding]) -> bool:

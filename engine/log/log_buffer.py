@@ -55,7 +55,7 @@ class LogBuffer:
 
     @property
     def has_complete_transaction(self) -> bool:
-        """Does it begin with batches that end at a commit?"""
+        """Tells whether it begins with batches that end at a commit."""
         open_ = False
         for batch in self._batches:
             open_ = _left_open(batch, open_)
@@ -99,5 +99,5 @@ class LogBuffer:
 
 
 def _left_open(batch: LogBatch, before: bool) -> bool:
-    """Is a transaction open after the batch?  `before`: was one before it."""
+    """Tells whether a transaction is open after the batch.  `before`: whether one was before it."""
     return not batch.transactions[-1].complete if batch.transactions else before

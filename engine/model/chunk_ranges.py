@@ -88,7 +88,7 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def keeps_target_rows(self) -> bool:
-        """Do rows that the target holds stay when the copy begins, while changes of them take effect all the time?"""
+        """Tells whether the target's rows stay when the copy begins, and changes of them take effect all the time."""
         return self.keep or self.by is By.KEYS
 
     @property

@@ -46,7 +46,7 @@ class Index:
 
     @property
     def folded(self) -> bool:
-        """Does the target compare some column in a way that takes several values for one?"""
+        """Tells whether the target compares some column in a way that takes several values for one."""
         return any(e in _SEVERAL for e in self.equalities)
 
     def values(self, row: Row) -> Key | None:

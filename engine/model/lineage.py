@@ -141,7 +141,7 @@ class Answer(enum.Enum):
 
 
 def by_place(proof: Proof, here: Here) -> Answer:
-    """Is it the same log, as far as files and offsets tell?"""
+    """Tells whether it is the same log, as far as files and offsets tell."""
     if here.begun is not None and _same_bytes(proof, here):
         return Answer.SAME
     if here.begun is None:
@@ -152,7 +152,7 @@ def by_place(proof: Proof, here: Here) -> Answer:
 
 
 def by_gtid(proof: Proof, here: Here, found: Sought, *, further: bool = False) -> Answer:
-    """Is a log whose files do not tell the same?
+    """Tells whether a log whose files do not tell is the same.
 
     It is where it has the last transaction as it was, or, of the same server, where nothing but files behind the
     position were removed.  `further`: the log is proven at the place where it is read from, and what it has purged was
@@ -167,8 +167,11 @@ def by_gtid(proof: Proof, here: Here, found: Sought, *, further: bool = False) -
 
 
 def same_opened(proof: Proof, found: tuple[str, int, int] | None, part: Ending | None = None) -> bool:
-    """Is it the transaction that was read in part?  `found`: the one in its place.  `part`: what ends in the same file
-    where the part of it ended; None: nobody can tell."""
+    """Tells whether it is the transaction that was read in part.
+
+    `found`: the one in its place.  `part`: what ends in the same file where the part of it ended; None: nobody can
+    tell.
+    """
     if found != proof.opened:
         return False
     return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]

@@ -1,4 +1,4 @@
-"""Which log the changes topic holds, by the coordinator: what tells it from another, and where its records begin."""
+"""The coordinator's word on the log in the changes topic: what tells it from another, and where its records begin."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Reasons(Checker):
         return found
 
     def _may_share(self, one: Place, other: Place) -> bool:
-        """Do they share a row, or may they for all that the engine can know?"""
+        """Tells whether they share a row, or may for all that the engine can know."""
         if self.ledger.table(one) != self.ledger.table(other):
             return False
         database = self.target.database

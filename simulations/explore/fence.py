@@ -217,7 +217,7 @@ class FenceModel:
         return id_.epoch != self.state.epoch
 
     def _known(self, id_: EffectId) -> bool:
-        """Does the batch find its own receipt?"""
+        """Tells whether the batch finds its own receipt."""
         return any(id_ == other for other, _ in self.state.held)
 
     def _apply(self, batch: ApplyBatch) -> None:

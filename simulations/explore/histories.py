@@ -168,7 +168,7 @@ class Scope:
                 yield renaming
 
     def _keeps_lanes(self, renaming: Renaming) -> bool:
-        """Do rows share a home lane exactly if their images do?"""
+        """Tells whether rows share a home lane exactly if their images do."""
         for count in self.lanes:
             pairs = {
                 (self.homes[n](row) % count, self.homes[n](self._row(renaming, n, row)) % count)

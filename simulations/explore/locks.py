@@ -282,7 +282,7 @@ def numbers_of(segments: Iterable[Segment]) -> tuple[int, ...]:
 
 
 def _cuts(lane: Lane) -> list[int]:
-    """How many rows a batch may have: any number of runnable segments from the head of the queue."""
+    """Numbers of rows that a batch may have: any number of runnable segments from the head of the queue."""
     rows = 0
     found: list[int] = []
     for segment in lane.queue:

@@ -27,7 +27,7 @@ class Function(NamedTuple):
     line: int
 
     def answers(self, name: str) -> bool:
-        """Is that its name, with as much of the module in front as one likes?"""
+        """Tells whether that is its name, with as much of the module in front as one likes."""
         return name.endswith(self.name) and f".{self.full}".endswith(f".{name}")
 
     def __str__(self) -> str:

@@ -158,7 +158,7 @@ LOCKS = (
         """
         @ LockTable.predecessors
         - tail.exclusive is not None
-        + exclusive and tail.exclusive is not None
+        + mode and tail.exclusive is not None
         """,
         "readers do not wait for the writer before them",
     ),

@@ -128,7 +128,7 @@ def _alone(statements: list[ast.stmt]) -> ast.expr | None:
 
 
 def _like(wanted: Any, there: Any, blocks: list[list[ast.stmt]]) -> bool:
-    """Are the trees the same?  What stands for `...` is added to `blocks`."""
+    """Tells whether the trees are the same.  What stands for `...` is added to `blocks`."""
     if type(wanted) is not type(there):
         return False
     if isinstance(wanted, ast.AST):

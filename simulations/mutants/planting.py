@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from tidelock.simulations.mutants.functions import find, functions_of
 from tidelock.simulations.mutants.mutant import Mutant, Stale
 from tidelock.simulations.mutants.patch import change, hunks
+from tidelock.simulations.mutants.unbound import unbound
 
 
 def plant(mutant: Mutant) -> None:
@@ -36,7 +37,10 @@ def changed(mutant: Mutant) -> dict[Path, ast.Module]:
             path, name, *_ = find(hunk.function)
             if path not in trees:
                 trees[path] = ast.parse(path.read_bytes())
-            change(dict(functions_of(trees[path]))[name], hunk)
+            function = dict(functions_of(trees[path]))[name]
+            change(function, hunk)
+            if names := unbound(trees[path], function):
+                raise Stale(f"nothing in {hunk.function} is named {', '.join(names)}:\n{hunk.text}")
     except Stale as stale:
         raise Stale(f"mutant {mutant.name}: {stale}") from None
     for tree in trees.values():

@@ -19,7 +19,7 @@ TARGET = (
         """
         @ Target._execute
         - (refusal := self._fenced(work.owner, effect.id.epoch))
-        + False
+        + (refusal := "")
         """,
         "a batch that an older owner left behind passes the fence",
         row=3,

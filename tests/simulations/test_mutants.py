@@ -190,6 +190,15 @@ def test_a_mutant_tells_its_name_with_what_is_stale(sources: Path) -> None:
         planting.changed(mutant("@ Two.one\n- c\n+ b"))
 
 
+def test_a_name_that_nothing_binds_is_stale(sources: Path) -> None:
+    """Else such a mutant would die of it in the first world that comes by, and count as noticed."""
+    with pytest.raises(Stale, match=r"mutant a mutant: nothing in Two\.one is named c, print_:\n- return a"):
+        planting.changed(mutant("@ Two.one\n- return a\n+ return print_(c, print, Two)"))
+    comes = ["import sys as s, os.path", "try:", "    return [s for t in os if (u := each)]", "except OSError as e:"]
+    known = "@ Two.one\n- return a\n" + "\n".join(f"+ {line}" for line in [*comes, "    return e, t, u, b"])
+    assert planting.changed(mutant(known))
+
+
 def test_a_bug_of_two_modules_is_planted_under_whatever_name_they_are_imported(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,13 +52,13 @@ class CapturedLog(FeedLog):
         return classified(statement, self._scheme, folded=self._reader.folded)
 
     def note_stored(self, position: Position) -> None:
-        """Nothing is to be noted."""
+        """Does nothing: there is nothing to note."""
 
     def tend(self) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""
 
     def take_learned(self) -> Learned:
-        """Nothing: the log has the statements that change tables."""
+        """Returns nothing: the log has the statements that change tables."""
         return Learned()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ def file_at(endpoint: Address, moment: float, server_id: int) -> Position:
 
 
 def begun(endpoint: Address, file: str, server_id: int) -> int:
-    """When a file of the log was begun, in seconds since the epoch.  Raises SourceError."""
+    """Returns when a file of the log was begun, in seconds since the epoch.  Raises SourceError."""
     with closing(events_of(endpoint, file, server_id)) as found:
         for event in found:
             if event.kind == events.FORMAT_DESCRIPTION:

@@ -44,7 +44,7 @@ def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Over
 
 
 def _suitable(connection: pymysql.Connection[Any], endpoint: Endpoint) -> str:
-    """Which columns row images hold: FULL or NO_BLOB.  Raises UnsuitableLog."""
+    """Returns which columns row images hold: FULL or NO_BLOB.  Raises UnsuitableLog."""
     names = ", ".join(f"'{name}'" for name in NEEDED)
     found = {
         str(k).lower(): str(v).upper()

@@ -39,7 +39,7 @@ def dump(connection: pymysql.Connection[Any], body: bytes) -> None:
 
 
 class Silence(Exception):
-    """Nothing arrived for as long as was allowed."""
+    """Error that nothing arrived for as long as was allowed."""
 
 
 class PacketStream:

@@ -126,7 +126,7 @@ class Prepares:
             self.decide(next(iter(self._open)))
 
     def decide(self, xid: Xid) -> Prepared | None:
-        """It is committed or rolled back; None: its prepare was not seen."""
+        """Takes the transaction out, which is committed or rolled back; None: its prepare was not seen."""
         self._total -= self._kept.pop(xid, 0)
         return self._open.pop(xid, None)
 

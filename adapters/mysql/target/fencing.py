@@ -1,4 +1,4 @@
-"""Who owns a feed at a MySQL or MariaDB target: the fence, and the end of older owners' sessions (design 6).
+"""Ownership of a feed at a MySQL or MariaDB target: the fence, and the end of older owners' sessions (design 6).
 
 Every session of a feed holds the user lock `tidelock:<digest>:<number>` for as long as it lives, 0 for control and one
 a lane.  A user lock needs no privilege, `IS_USED_LOCK` names the session that holds it, and the server lets go of it

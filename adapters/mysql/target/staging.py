@@ -73,7 +73,7 @@ def stage(place: Staging, batches: Iterable[Columns]) -> Staged:
 
 
 def _indexed(type_: str) -> int:
-    """How many characters of a column an index begins with; a prefix may not be longer than the column."""
+    """Number of characters of a column that an index begins with; a prefix may not be longer than the column."""
     length = re.search(r"\((\d+)\)", type_)
     return min(INDEXED_CHARACTERS, int(length[1])) if length else INDEXED_CHARACTERS
 

@@ -78,7 +78,7 @@ class TableStatements:
 
     @property
     def updates(self) -> bool:
-        """Whether there is a column to set once a row is there by key."""
+        """Tells whether there is a column to set once a row is there by key."""
         return bool(self._set)
 
     def insert(self, rows: Sequence[Row]) -> Iterator[bytes]:

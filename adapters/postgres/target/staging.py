@@ -114,7 +114,7 @@ class _Stager:
         return sum(len(v) for i in self._large for v in batch[i] if v is not None) > COPY_CHARACTERS
 
     async def _refusal(self, session: TargetSession, batch: Columns) -> str | None:
-        """Why the target does not take these rows, of which it then has none; None: it has them."""
+        """Returns why the target does not take these rows, of which it then has none; None: it has them."""
         try:
             data = lines(self._names, [render(batch[i]) for i, _, render in self._written])
         except Unwritable as error:

@@ -59,7 +59,7 @@ class Server(Process):
 
     @abstractmethod
     def unique_violations(self) -> int:
-        """How many statements failed on a unique key since the server's data was made."""
+        """Returns how many statements failed on a unique key since the server's data was made."""
 
     def _probe(self) -> None:
         self.execute("SELECT 1")

@@ -34,7 +34,7 @@ from tidelock.adapters.spark.jars import MAVEN_PACKAGE
 
 
 class Recipe(NamedTuple):
-    """How a server comes here.  The looks raise ServerMissing where they find nothing."""
+    """The way in which a server comes here.  The looks raise ServerMissing where they find nothing."""
 
     where: Callable[[], str]
     """Finds the server, ready to run."""
