@@ -1,8 +1,8 @@
 """Batches of the log between the capture process and the engine's: bodies of BATCH and IMAGES frames.
 
 BATCH is the whole batch in msgpack.  Where all its rows are row images it goes as IMAGES instead: the length of the
-next part (4 bytes, little-endian), the batch without its rows, then the images (`images.pack`), which stay so until they
-are wanted (`records.PackedRows`).  Their layouts are made of the shapes that batches announce (`row_layout`).
+next part (4 bytes, little-endian), the batch without its rows, then the images (`images.pack`), which stay so until
+they are wanted (`records.PackedRows`).  Their layouts are made of the shapes that batches announce (`row_layout`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Layouts of tables of a PostgreSQL source whose rows can be row images (`row_image`).
 
 The stream has every value as text.  Its image holds numbers, and texts behind their size, so that the engine reads a
-key and the sink copies a text without a Python value for each (`image_values.pxi` writes them).  Both processes make the
-layout of a table's columns alone.
+key and the sink copies a text without a Python value for each (`image_values.pxi` writes them).  Both processes make
+the layout of a table's columns alone.
 """
 
 from __future__ import annotations
