@@ -111,6 +111,13 @@ cdef class Layout:
             n += 1
         return n
 
+    def image(self, bytes row):
+        """The image of a row that stands alone.  Raises RowOverrun, ValueError, IndexError for what is none."""
+        cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(row)
+        if self.walk(data, data + PyBytes_GET_SIZE(row)) != data + PyBytes_GET_SIZE(row):
+            raise RowOverrun("more than a row")
+        return _image(self, row, 0, PyBytes_GET_SIZE(row))
+
     cdef RowImage take(self, bytes b, Py_ssize_t* p, Py_ssize_t end):
         """The row at `p`, which moves behind it."""
         cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(b)

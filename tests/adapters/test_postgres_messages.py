@@ -88,7 +88,13 @@ def numbered(stream: Sequence[Sequence[bytes]], repeated: bool) -> list[bytes]:
 
 
 def machine(
-    *, compiled: bool, start: Position = START, chunk_rows: int = 500, marker: bool = False, origins: bool = False
+    *,
+    compiled: bool,
+    start: Position = START,
+    chunk_rows: int = 500,
+    marker: bool = False,
+    origins: bool = False,
+    images: bool = False,
 ) -> Assembly:
     made = Assembly(
         "7012345678901234567/bench",
@@ -99,6 +105,7 @@ def machine(
         chunk_rows,
         compiled=compiled,
         origins=origins,
+        images=images,
     )
     assert type(made.state) is (StreamState if compiled else PlainStreamState)
     return made
@@ -204,16 +211,17 @@ def streams(draw: Any) -> list[bytes]:
 
 
 @settings(max_examples=300)
-@given(streams(), st.sampled_from((1, 3, 500)), st.sampled_from((0, 1, NOTICES, NOTICES + 2)), st.booleans())
-def test_both_forms_make_the_same_of_a_stream(stream: list[bytes], chunk_rows: int, skip: int, marker: bool) -> None:
+@given(
+    streams(), st.sampled_from((1, 3, 500)), st.sampled_from((0, 1, NOTICES, NOTICES + 2)), st.booleans(), st.booleans()
+)
+def test_both_forms_make_the_same_of_a_stream(
+    stream: list[bytes], chunk_rows: int, skip: int, marker: bool, images: bool
+) -> None:
     start = msgspec.structs.replace(START, rows=skip)
-    plain, compiled = (
-        outcome(machine(compiled=form, start=start, chunk_rows=chunk_rows, marker=marker), stream)
-        for form in (False, True)
-    )
-    assert compiled == plain
-    received = machine(compiled=True, start=start, chunk_rows=chunk_rows, marker=marker)
-    assert outcome_received(received, stream, most=1 + len(stream) // 3) == plain
+    made = functools.partial(machine, start=start, chunk_rows=chunk_rows, marker=marker, images=images)
+    plain, compiled = (outcome(made(compiled=form), stream) for form in (False, True))
+    assert compiled == plain and repr(compiled) == repr(plain)
+    assert outcome_received(made(compiled=True), stream, most=1 + len(stream) // 3) == plain
 
 
 def test_usual_messages_are_not_left_to_the_python_form(monkeypatch: pytest.MonkeyPatch) -> None:

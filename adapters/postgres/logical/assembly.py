@@ -55,6 +55,7 @@ class Assembly:
     first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.
     `origins`: transactions that came to the source by replication are taken as its own;
     else one ends the reading.  `compiled`: the compiled form may be used.
+    `images`: whole rows may be row images, where the compiled form makes them.
     `usual`: the compiled form, where it is used.  `take`: takes a message (a buffer of bytes) that stands at an LSN.
     It raises SourceError, and what the catalogue of `relations` raises.
     """
@@ -71,6 +72,7 @@ class Assembly:
         *,
         origins: bool = False,
         compiled: bool = True,
+        images: bool = False,
     ) -> None:
         self.ready: list[SourceChunk] = []
         use = compiled and UsualMessages is not None
@@ -82,6 +84,7 @@ class Assembly:
         self._is_marker = is_marker
         self.chunk_rows = chunk_rows
         self.chunk_bytes = chunk_bytes
+        self.images = images
         self._origins = origins
         self._told = start.offset
         before = lineage.decode(start.proof)

@@ -29,6 +29,7 @@ class CapturedLog(FeedLog):
             further=(*order.further, *cuts),
             reader_name=order.reader_name,
             forms=order.forms,
+            images=order.images,
         )
 
     @property

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Any
 
-import psycopg
+from psycopg import Connection, Error, OperationalError, RawCursor, connect
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError
@@ -22,19 +22,19 @@ class CatalogueSession:
 
     def __init__(self, place: Endpoint) -> None:
         self._place = place
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: Connection[tuple[Any, ...]] | None = None
 
     def ask(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The rows of a query with `$1`, … in it, as Python's values.  Raises SourceError."""
         for attempt in range(_ATTEMPTS):
             kept = self._connection is not None
             try:
-                return psycopg.RawCursor(self._opened()).execute(sql.encode(), values).fetchall()
-            except psycopg.OperationalError as error:
+                return RawCursor(self._opened()).execute(sql.encode(), values).fetchall()
+            except OperationalError as error:
                 self.close()
                 if not kept or attempt + 1 == _ATTEMPTS:
                     raise lost(self._place, str(error)) from error
-            except psycopg.Error as error:
+            except Error as error:
                 self.close()
                 raise _refused(self._place, error) from error
         raise AssertionError("unreachable")
@@ -49,7 +49,7 @@ class CatalogueSession:
         if opened is not None:
             opened.close()
 
-    def _opened(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _opened(self) -> Connection[tuple[Any, ...]]:
         if self._connection is None:
             try:
                 words = conninfo(self._place, replication=False, application="tidelock catalogue")
@@ -57,7 +57,7 @@ class CatalogueSession:
                 raise AccessDenied(
                     f"{self._place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed"
                 ) from None
-            self._connection = psycopg.connect(words.decode(), autocommit=True)
+            self._connection = connect(words.decode(), autocommit=True)
         return self._connection
 
 
@@ -69,7 +69,7 @@ class _Asked:
         return self._session.ask(sql, args)
 
 
-def _refused(place: Endpoint, error: psycopg.Error) -> SourceError:
+def _refused(place: Endpoint, error: Error) -> SourceError:
     if error.sqlstate == "42501":
         return denied(place, str(error))
     told = f"{place} answered: {error} ({error.sqlstate})"

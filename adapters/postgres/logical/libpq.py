@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from psycopg import pq
-from psycopg.pq.abc import PGconn
+from tidelock.adapters.postgres.logical.light_psycopg import pq
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
 
 _MODULES: Final = {"binary": "psycopg_binary.pq", "c": "psycopg_c.pq"}
 

@@ -73,7 +73,7 @@ class LogicalReader:
     target is known to have; None: nothing is confirmed until `note_stored`.  `further`: places that the log must hold
     besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.  `forms`: all
     that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `notices` with the
-    first step that needs them.
+    first step that needs them.  `images`: rows may be row images (`row_layout`).
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class LogicalReader:
         further: Sequence[Position] = (),
         reader_name: str = "",
         forms: Sequence[TableForm] = (),
+        images: bool = False,
     ) -> None:
         self.ready: list[SourceChunk] = []
         self.notices: FormNotices | None = None
@@ -106,6 +107,7 @@ class LogicalReader:
         self._further = further
         self._name = reader_name
         self._forms = forms
+        self._images = images
         self._session: Session | None = None
         self._stream: Stream | None = None
         self._period = _LONGEST_SILENCE_OF_OURS
@@ -207,7 +209,14 @@ class LogicalReader:
         here = self._here(identity)
         relations = Relations(functools.partial(read_relation, self._catalogue.ask), self._former())
         assembly = Assembly(
-            identity.source, here, relations, self._wanted, self._is_marker, self._chunk_rows, self._chunk_bytes
+            identity.source,
+            here,
+            relations,
+            self._wanted,
+            self._is_marker,
+            self._chunk_rows,
+            self._chunk_bytes,
+            images=self._images,
         )
         self._look_at_forms(assembly)
         again = LastRead(self._place, self._start, slot.confirmed, relations)

@@ -18,7 +18,7 @@ This module is optional; tests/adapters/test_postgres_messages.py holds one form
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
@@ -28,6 +28,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from tidelock.adapters.postgres.logical import messages, row_values
 from tidelock.adapters.postgres.logical.relations import Role
+from tidelock.adapters.postgres.logical.row_layout import layout as layout_of_images
 from tidelock.adapters.postgres.logical.row_reader import key_positions
 from tidelock.engine.model.records import UNKNOWN, RowChange, SourceTransaction
 
@@ -56,6 +57,7 @@ assert (
 cdef enum:
     LONGEST_MOMENT = 64
     LONGEST_NUMBER = 64
+    LARGEST_IMAGE = 1 << 20  # larger rows are rare, and would be in memory twice
     MOST_COLUMNS = 1664  # of a table, in PostgreSQL
     DATA_HEAD = 25  # kind, place, end of the log, clock: before the plugin's message
 
@@ -105,15 +107,20 @@ cdef class Layout:
     """How rows of a table's columns are read (`row_reader.RowReader`)."""
 
     cdef object number
+    cdef object image  # makes an image of a row's bytes; None: rows are tuples
     cdef int count
     cdef bint has_key  # its identity is `key`, and it has one
     cdef Code* codes
     cdef uint8_t* is_key
+    cdef char* room  # for one row
+    cdef Py_ssize_t size  # of the room
 
-    def __cinit__(self, number, shape):
+    def __cinit__(self, number, shape, images):
         cdef int i
         self.number = number
         self.count = len(shape.columns)
+        found = layout_of_images(number, shape.columns) if images and shape.identity != "key" else None
+        self.image = found.image if found is not None else None
         self.codes = <Code*> PyMem_Malloc(max(self.count, 1) * sizeof(Code))
         self.is_key = <uint8_t*> PyMem_Malloc(max(self.count, 1))
         if self.codes == NULL or self.is_key == NULL:
@@ -128,6 +135,47 @@ cdef class Layout:
     def __dealloc__(self):
         PyMem_Free(self.codes)
         PyMem_Free(self.is_key)
+        PyMem_Free(self.room)
+
+    cdef object whole(self, Field* fields):
+        """A row of which every value is told, as an image where it can be one.  Raises ValueError."""
+        cdef object made = self.as_image(fields) if self.image is not None else None
+        return self.row(fields) if made is None else made
+
+    cdef object as_image(self, Field* fields):
+        """None where it has to be a tuple.  Raises ValueError."""
+        cdef Py_ssize_t nulls = (self.count + 7) // 8
+        cdef Py_ssize_t most = nulls
+        cdef char* at
+        cdef int32_t taken
+        cdef int i
+        for i in range(self.count):
+            most += SIZE_BYTES + LONGEST_MOMENT + max(fields[i].size, 0)
+        if most > LARGEST_IMAGE:
+            return None
+        self.reserve(most)
+        memset(self.room, 0, nulls)
+        at = self.room + nulls
+        for i in range(self.count):
+            if fields[i].size < 0:
+                if fields[i].size == LEFT_OUT:
+                    return None
+                self.room[i >> 3] |= <char> (1 << (i & 7))
+                continue
+            taken = _put(at, self.codes + i, fields + i)
+            if taken == NOT_PUT:
+                return None
+            at += taken
+        return self.image(PyBytes_FromStringAndSize(self.room, at - self.room))
+
+    cdef int reserve(self, Py_ssize_t size) except -1:
+        cdef char* room
+        if size > self.size:
+            room = <char*> PyMem_Realloc(self.room, size)
+            if room == NULL:
+                raise MemoryError
+            self.room, self.size = room, size
+        return 0
 
     cdef tuple row(self, Field* fields):
         """Raises ValueError."""
@@ -174,6 +222,7 @@ cdef class Layout:
 
 
 include "usual_values.pxi"
+include "image_values.pxi"
 
 
 @cython.final
@@ -185,6 +234,7 @@ cdef class UsualMessages:
     cdef list ready
     cdef dict tables, layouts
     cdef Py_ssize_t chunk_rows, chunk_octets, first_ordinal, most_quiet
+    cdef bint images  # rows may be images
     # the table that rows came of last, and its oid
     cdef object table
     cdef Layout layout
@@ -201,6 +251,7 @@ cdef class UsualMessages:
         self.ready = assembly.ready
         self.tables, self.layouts = assembly.relations.tables, {}
         self.chunk_rows, self.chunk_octets = assembly.chunk_rows, assembly.chunk_bytes
+        self.images = assembly.images
         self.first_ordinal, self.most_quiet = limits.NOTICES, limits.QUIET_TRANSACTIONS
 
     def take(self, payload, lsn):
@@ -315,9 +366,19 @@ cdef class UsualMessages:
         if self.is_wanted:
             self.layout = self.layouts.get(table.number)
             if self.layout is None:
-                self.layout = self.layouts[table.number] = Layout(table.number, table.shape)
+                self.layout = self.layouts[table.number] = Layout(table.number, table.shape, self.images)
+                if self.images and self.layout.image is None:
+                    self.have_tuples()
         elif table.role is not UNWANTED:
             self.table = None  # a marker's row is rare
+        return 0
+
+    cdef int have_tuples(self) except -1:
+        """Make no images any more: a batch is sent as images only where all its rows are."""
+        cdef Layout layout
+        self.images = False
+        for layout in self.layouts.values():
+            layout.image = None
         return 0
 
     cdef Outcome row(self, const uint8_t* b, const uint8_t* end) except? LEFT:
@@ -376,10 +437,10 @@ cdef class UsualMessages:
             raise ValueError
         if kind == c"D":
             return RowChange(
-                layout.number, layout.key(self.old) if mark == c"K" else layout.row(self.old), None, state.ordinal
+                layout.number, layout.key(self.old) if mark == c"K" else layout.whole(self.old), None, state.ordinal
             )
         if kind == c"I":
-            return RowChange(layout.number, None, layout.row(self.new), state.ordinal)
+            return RowChange(layout.number, None, layout.whole(self.new), state.ordinal)
         if not has_old:
             if not layout.has_key:
                 raise ValueError
@@ -392,7 +453,7 @@ cdef class UsualMessages:
             raise ValueError
         if same:
             return None
-        return RowChange(layout.number, layout.row(self.old), layout.row(self.new), state.ordinal)
+        return RowChange(layout.number, layout.whole(self.old), layout.whole(self.new), state.ordinal)
 
     cdef bint fill(self) noexcept:
         """Give the new row the values that it leaves out; says whether it is the old one then."""

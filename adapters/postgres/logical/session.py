@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
-import psycopg
-from psycopg import pq
-
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, Busy, PurgedPosition, SourceError, Unreachable
+from tidelock.adapters.postgres.logical.light_psycopg import OperationalError, pq
 from tidelock.adapters.postgres.sqlstates import meaning
 
 Cell = str | None
@@ -71,7 +69,7 @@ class Session:
             result = self._result()
             if result.status != pq.ExecStatus.COPY_BOTH:
                 self._drain()
-        except psycopg.OperationalError as error:
+        except OperationalError as error:
             raise lost(self.place, str(error)) from error
         if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
             raise refusal(self.place, result)

@@ -10,11 +10,9 @@ import time
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import psycopg
-from psycopg import pq
-
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, Unreachable
 from tidelock.adapters.postgres.logical.libpq import received_by
+from tidelock.adapters.postgres.logical.light_psycopg import OperationalError, pq
 from tidelock.adapters.postgres.logical.session import Session, lost, refusal
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import spelled_lsn
@@ -73,7 +71,7 @@ class Stream:
             if size == 0:
                 connection.consume_input()
                 size, data = connection.get_copy_data(1)
-        except psycopg.OperationalError as error:
+        except OperationalError as error:
             raise self._broken(str(error)) from error
         if size > 0:
             return data
@@ -88,7 +86,7 @@ class Stream:
         if self._said == 0 and not taken:
             try:
                 self._connection.consume_input()
-            except psycopg.OperationalError as error:
+            except OperationalError as error:
                 raise self._broken(str(error)) from error
             taken, left = self._take_received(usual)
         if self._said < 0 and not taken:
@@ -123,14 +121,14 @@ class Stream:
         try:
             self._connection.put_copy_data(_STATUS.pack(b"r", self._received, stored, stored, clock, ask))
             self._connection.flush()
-        except psycopg.OperationalError as error:
+        except OperationalError as error:
             raise self._broken(str(error)) from error
 
     def push(self) -> bool:
         """Send what waits; True where some is left.  Raises SourceError."""
         try:
             return bool(self._connection.flush())
-        except psycopg.OperationalError as error:
+        except OperationalError as error:
             raise self._broken(str(error)) from error
 
     def unknown(self, message: memoryview) -> LogGap:
@@ -144,7 +142,7 @@ class Stream:
         """Why the stream is over."""
         try:
             result = self._connection.get_result()
-        except psycopg.OperationalError as error:
+        except OperationalError as error:
             return lost(self._session.place, str(error))
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             return refusal(self._session.place, result)
@@ -154,7 +152,7 @@ class Stream:
         """Why the connection is over: a server that ends a session says so before."""
         try:
             result = self._connection.get_result()
-        except psycopg.OperationalError:
+        except OperationalError:
             result = None
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             return refusal(self._session.place, result)

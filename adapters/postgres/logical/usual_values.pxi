@@ -11,7 +11,7 @@ cdef inline object _ascii(const uint8_t* start, Py_ssize_t size):
     return PyUnicode_DecodeASCII(<const char*> start, size, "strict")
 
 
-cdef inline object _int(Field* f):
+cdef int64_t _int(Field* f) except? -1:
     cdef const uint8_t* at = f.start
     cdef const uint8_t* end = at + f.size
     cdef bint negative = at < end and at[0] == c"-"
@@ -37,15 +37,9 @@ cdef object _other(Code* code, Field* f):
     if code.form == ASCII:
         return _ascii(f.start, size)
     if code.form == PADDED:
-        while size and f.start[size - 1] == c" ":
-            size -= 1
-        return _text(f.start, size)
+        return _text(f.start, _bare(f))
     if code.form == BOOL:
-        if size == 1 and f.start[0] == c"t":
-            return 1
-        if size == 1 and f.start[0] == c"f":
-            return 0
-        raise ValueError
+        return _truth(f)
     if code.form == MOMENT:
         return _moment(f.start, size, code)
     if code.form == ZONED:
@@ -55,6 +49,22 @@ cdef object _other(Code* code, Field* f):
     if code.form == BIT:
         return _bit(f)
     return _number(code.form, f)
+
+
+cdef inline int32_t _bare(Field* f) noexcept:
+    """The size of a text without the spaces that pad it."""
+    cdef int32_t size = f.size
+    while size and f.start[size - 1] == c" ":
+        size -= 1
+    return size
+
+
+cdef inline int _truth(Field* f) except -1:
+    if f.size == 1 and f.start[0] == c"t":
+        return 1
+    if f.size == 1 and f.start[0] == c"f":
+        return 0
+    raise ValueError
 
 
 cdef object _number(int form, Field* f):
@@ -110,24 +120,32 @@ cdef inline int _digit(uint8_t byte) noexcept:
     return 256
 
 
-cdef object _binary(Field* f):
-    cdef bytes made
-    cdef char* out
-    cdef Py_ssize_t i, size = (f.size - 2) // 2
-    cdef int byte
+cdef int32_t _bytes_of(Field* f) except -1:
+    """How many bytes the hexadecimal digits make."""
     if f.size < 2 or f.size % 2 or f.start[0] != c"\\" or f.start[1] != c"x":
         raise ValueError
-    made = PyBytes_FromStringAndSize(NULL, size)
-    out = made
+    return (f.size - 2) // 2
+
+
+cdef int _unhex(Field* f, char* out, int32_t size) except -1:
+    cdef int32_t i
+    cdef int byte
     for i in range(size):
         byte = _digit(f.start[2 + 2 * i]) << 4 | _digit(f.start[3 + 2 * i])
         if byte > 255:
             raise ValueError
         out[i] = <char> byte
+    return 0
+
+
+cdef object _binary(Field* f):
+    cdef int32_t size = _bytes_of(f)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, size)
+    _unhex(f, made, size)
     return made
 
 
-cdef object _bit(Field* f):
+cdef uint64_t _bit(Field* f) except? 1:
     cdef uint64_t value = 0
     cdef int32_t i
     if not 0 < f.size <= 64:
@@ -154,25 +172,40 @@ cdef bint _is_plain(const uint8_t* text, int32_t size, int base) noexcept:
     return True
 
 
-cdef object _moment(const uint8_t* text, int32_t size, Code* code):
-    cdef char made[LONGEST_MOMENT]
+cdef int32_t _missing(const uint8_t* text, int32_t size, Code* code) except -1:
+    """How many characters of its fraction a moment leaves out."""
     cdef int32_t whole = code.base + code.scale + (code.scale > 0)
     if not _is_plain(text, size, code.base):
-        return _ascii(text, size)
+        return 0
     if size > whole or whole > LONGEST_MOMENT:
         raise ValueError
-    if size == whole:
-        return _ascii(text, size)
-    memset(made, c"0", LONGEST_MOMENT)
-    memcpy(made, text, size)
-    if size == code.base:
+    return whole - size
+
+
+cdef inline void _fill_up(char* made, int32_t size, int32_t missing, Code* code) noexcept:
+    """Put the rest of its fraction behind a moment of `size` characters."""
+    memset(made + size, c"0", missing)
+    if missing and size == code.base:
         made[size] = c"."
-    return PyUnicode_DecodeASCII(made, whole, "strict")
+
+
+cdef object _moment(const uint8_t* text, int32_t size, Code* code):
+    cdef char made[LONGEST_MOMENT]
+    cdef int32_t missing = _missing(text, size, code)
+    if not missing:
+        return _ascii(text, size)
+    memcpy(made, text, size)
+    _fill_up(made, size, missing, code)
+    return PyUnicode_DecodeASCII(made, size + missing, "strict")
+
+
+cdef int32_t _zoneless(const uint8_t* text, int32_t size) except -1:
+    """How many characters of a moment are its value's: without the zone, where the rest is a plain moment."""
+    if size < 3 or memcmp(text + size - 3, b"+00", 3) != 0:
+        raise ValueError  # infinity, years before 1: rare
+    return size - 3 if size >= 5 and text[4] == c"-" else size
 
 
 cdef object _zoned(const uint8_t* text, int32_t size, Code* code):
-    if size >= 3 and memcmp(text + size - 3, b"+00", 3) == 0:
-        if size >= 5 and text[4] == c"-":
-            return _moment(text, size - 3, code)
-        return _ascii(text, size)
-    raise ValueError  # infinity, years before 1: rare
+    cdef int32_t bare = _zoneless(text, size)
+    return _moment(text, bare, code) if bare < size else _ascii(text, size)
