@@ -196,7 +196,7 @@ class Streaming:
         bad = dict(search.bad) if search is not None else {}
         run, aside = batches.parked_rows.sift(self._piece if search is None else search.tried, bad)
         self._parked = [change for change, _ in aside]
-        steps = batches.steps(run, in_order=search is not None)
+        steps = batches.steps(run, aside, in_order=search is not None)
         self._emit_piece(steps, batches.rows_to_park(aside, id_, search), None, id_, len(run) + len(aside))
 
     def _emit_piece(

@@ -59,7 +59,7 @@ class WindowPlanner:
         self._copying = copying
         self._streaming = streaming
         self._context = context
-        self._relations = RelationCache(dict(taken.tables), batches.binding_locks.bind)
+        self._relations = RelationCache(dict(taken.tables), batches.bind)
         self._ddl_passed = taken.ddl_passed
         self._log_end = taken.log_end
         self._behind_until = 0  # told by a buffer with half a window, or no room for more

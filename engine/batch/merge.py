@@ -159,12 +159,18 @@ def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> N
 
 def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch.  `changes`: in the order of their lane."""
+    steps = set_based(changes, ranks)
+    return in_log_order(changes) if steps is None else steps
+
+
+def set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
+    """The steps of one batch that deletes first; None where it has to run in log order."""
     bindings = dict.fromkeys([c.binding for c in changes])
     if _must_keep_order(changes, bindings, ranks):
-        return in_log_order(changes)
+        return None
     tables = partial_fold(changes) if any(b.partial for b in bindings) else fold(changes)
     if tables is None or len({binding.name for binding in tables}) != len(tables):
-        return in_log_order(changes)
+        return None
     deletes: list[Step] = []
     writes: list[Step] = []
     for binding in sorted(tables, key=lambda b: ranks.of(b.target.name)):
@@ -181,7 +187,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
                 gone.append(key_of(before))
             elif moves(before, after):
                 if binding.target.references or binding.has_target_only_columns:
-                    return in_log_order(changes)
+                    return None
                 gone.append(key_of(before))
                 fresh.append(after)
             elif partial and UNKNOWN in after:

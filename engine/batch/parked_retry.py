@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tidelock.engine.batch.bad_row_search import BadRowSearch
-from tidelock.engine.batch.merge import Ranks
+from tidelock.engine.batch.checked_steps import MakeSteps
+from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.batch.orphans import AGAIN, Orphans
 from tidelock.engine.batch.parked_rows import ParkedRows, Place, decode_change
 from tidelock.engine.batch.retry_requests import RetryRequests
@@ -34,12 +35,15 @@ class ParkedRetry:
     `rows`: the changes that are parked at the target.  `hindrance`: why a batch of retries is sent again.
     """
 
-    def __init__(self, next_id: Callable[[], EffectId], emit: Callable[[ApplyEffect], None]) -> None:
+    def __init__(
+        self, next_id: Callable[[], EffectId], emit: Callable[[ApplyEffect], None], make_steps: MakeSteps = merge
+    ) -> None:
+        """`make_steps`: what makes the steps of a batch."""
         self.rows = ParkedRows()
         self.hindrance: Hindrance | None = None
         self._next_id = next_id
         self._emit = emit
-        self._requests = RetryRequests()
+        self._requests = RetryRequests(make_steps)
         self._orphans = Orphans()
         self._not_before = 0  # a batch that failed is sent again then, in microseconds
         self._tables: dict[TableName, TargetTable] = {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from tidelock.engine.batch.checked_steps import MakeSteps
 from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.batch.orphans import AGAIN
 from tidelock.engine.batch.parked_rows import Place, decode_change
@@ -34,7 +35,9 @@ class RetryRequests:
     receipt can answer: planned anew it might be applied twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make_steps: MakeSteps = merge) -> None:
+        """`make_steps`: what makes the steps of a batch."""
+        self._make_steps = make_steps
         self._groups: deque[tuple[ParkedKey, ...]] = deque()
         self._known: dict[Place, None] = {}
         self._batch: ApplyBatch | None = None
@@ -80,9 +83,9 @@ class RetryRequests:
         group = self._groups[0]
         try:
             self.changes = _changes(group, tables) if group[0].wish != "skip" else []
+            steps = self._make_steps(self.changes, ranks)
         except SchemaMismatch as error:
             return self.refuse(id_, str(error))
-        steps = merge(self.changes, ranks)
         self._batch = ApplyBatch(
             id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group))
         )

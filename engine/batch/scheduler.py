@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tidelock.engine.batch import checked_steps
 from tidelock.engine.batch.backoff import Backoff, delay_us
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
-from tidelock.engine.batch.merge import Ranks, in_log_order, merge
+from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_retry import ParkedRetry
 from tidelock.engine.batch.parked_rows import Place, parked_row
 from tidelock.engine.log import receipts
@@ -22,7 +23,7 @@ from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
@@ -68,7 +69,9 @@ class BatchScheduler:
         )
         self.binding_locks = BindingLocks(self.dispatcher)
         self.coalescer = Coalescer(options)
-        self.parked_retry = ParkedRetry(next_id, emit)
+        self._make_steps = checked_steps.maker(options)
+        self._make_steps_in_order = checked_steps.maker_in_order(options)
+        self.parked_retry = ParkedRetry(next_id, emit, self._make_steps)
         self.parked_rows = self.parked_retry.rows
         self.committed_rows = 0
         self.committed_batches = 0
@@ -91,6 +94,12 @@ class BatchScheduler:
         self._ranks = Ranks(tables, self._options.weights)
         self.parked_retry.retable(tables, self._ranks)
         self.binding_locks.retable(tables)
+
+    def bind(self, binding: Binding) -> None:
+        """Learns of a table's new shape.  Raises SchemaMismatch where its rows cannot be locked, or not be looked at as
+        the options want it."""
+        checked_steps.require(binding, self._options)
+        self.binding_locks.bind(binding)
 
     @property
     def busy(self) -> bool:
@@ -191,7 +200,7 @@ class BatchScheduler:
         batch.effect = ApplyBatch(
             id=id_,
             lane=batch.lane,
-            steps=self.steps(run, in_order=search is not None),
+            steps=self.steps(run, parked, in_order=search is not None),
             covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
             parked=self.rows_to_park(parked, id_, search),
@@ -199,9 +208,16 @@ class BatchScheduler:
         )
         self._dispatch(batch)
 
-    def steps(self, run: Sequence[Change], *, in_order: bool) -> list[Step]:
-        """Returns the steps that do these changes at the target; `in_order`: one after another."""
-        return in_log_order(run) if in_order else merge(run, self._ranks)
+    def steps(self, run: Sequence[Change], parked: Sequence[tuple[Change, str]], *, in_order: bool) -> list[Step]:
+        """Returns the steps that do the changes of `run` at the target, while others are `parked` with them.
+
+        `in_order`: one after another."""
+        if not in_order:
+            return self._make_steps(run, self._ranks)
+        steps = self._make_steps_in_order(run)
+        if self._options.replace:
+            checked_steps.let_replace(steps, self.parked_rows, [change for change, _ in parked])
+        return steps
 
     def rows_to_park(
         self, parked: Sequence[tuple[Change, str]], id_: EffectId, search: BadRowSearch | None

@@ -11,6 +11,9 @@ RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copi
 """The way out where a log cannot be read on; `it` is the feed."""
 
 
+DIFFERS: Final = "a row is not as the log has it before the change"
+"""Words for a row that `verify: image` has found to be another; what was found and what was expected follows."""
+
 MISSING: Final = (
     "a row that an update changed is not there, and it cannot be inserted, as the source's log lacks the long values "
     "that the update left alone; `tidelock verify FEED --report FILE`, then `tidelock repair FEED --from-report FILE`, "

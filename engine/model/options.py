@@ -5,7 +5,7 @@ Journals hold them by their stored names (`_STORED`), so that each version reads
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -49,6 +49,10 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     Copies:
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
 
+    Rows that somebody else writes at the target (`batch.checked_steps`):
+    `verify`: what a change is compared with there before it is written.  `versions`: by table, the column that
+    `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
+
     `locking`: off only in the test that shows what the locks are for.
     """
 
@@ -67,6 +71,9 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     commit_bound_us: int = 1_000_000
     stream_idle_us: int = 30_000_000
     weights: dict[TableName, int] = {}
+    verify: Literal["off", "image", "version"] = "off"
+    versions: dict[TableName, str] = {}
+    replace: bool = False
     locking: bool = True
     copy_reads: int = 4
     copy_touched: int = 200_000

@@ -23,10 +23,22 @@ class DeleteRows(msgspec.Struct, gc=False):
     """Delete the rows with these keys (`Binding.key_of`, no key twice).  A key that is not there is no error.
 
     Without a key each entry is a whole row and deletes exactly one equal row; entries may repeat.
+
+    `befores`: the rows' before-images, in the order of `keys`, where they are compared (`verify: image`): a row that is
+    not there, or not as its before-image, is an error (ErrorKind.ROW).
+    `version`: the position of the version column, else -1 (`verify: version`).  A row whose version is above that of
+    its before-image stays.
     """
 
     table: Binding
     keys: list[Row]
+    befores: list[Row] | None = None
+    version: int = -1
+
+    @property
+    def checks(self) -> bool:
+        """True where the target's rows are looked at before they are changed."""
+        return self.befores is not None
 
 
 class UpsertRows(msgspec.Struct, gc=False):
@@ -35,11 +47,24 @@ class UpsertRows(msgspec.Struct, gc=False):
     `fresh`: the log says that none of these rows exists at the target, so the sink may try a plain insert first.
     A unique value held by a row of another key is an error (ErrorKind.ROW): never overwrite or move that row.
     Without a key: plain inserts.
+
+    `absent`: a row that is there by key is an error (ErrorKind.ROW), with `verify: image`.
+    `version`: as in `DeleteRows`.  A row that is there by key is overwritten only where its version is below that of
+    the new one, unique columns included; no version (NULL) is an error (ErrorKind.ROW).
+    `replaces`: a row of another key that holds a wanted unique value is deleted first (`on_conflict: replace`).
     """
 
     table: Binding
     rows: list[Row]
     fresh: bool
+    absent: bool = False
+    version: int = -1
+    replaces: bool = False
+
+    @property
+    def checks(self) -> bool:
+        """True where the target's rows are looked at before they are changed."""
+        return self.absent or self.version >= 0 or self.replaces
 
 
 class UpdateRows(msgspec.Struct, gc=False):
@@ -51,12 +76,24 @@ class UpdateRows(msgspec.Struct, gc=False):
     `UNKNOWN`, is an error (ErrorKind.ROW).
     `keys` are whole rows (before-images) where the table has no key; then exactly one equal row changes.
     `moves`: some row's unique or key column changes, so rows must be written one after another.
+
+    `befores`, `version` and `replaces`: as in the other steps.  A row that is compared is never inserted.  Where a row
+    moves under `version` and its new key is taken, the row there is overwritten if its version is below, and the one
+    under the old key goes if its own is not above that of the before-image.
     """
 
     table: Binding
     keys: list[Row]
     rows: list[Row]
     moves: bool
+    befores: list[Row] | None = None
+    version: int = -1
+    replaces: bool = False
+
+    @property
+    def checks(self) -> bool:
+        """True where the target's rows are looked at before they are changed."""
+        return self.befores is not None or self.replaces
 
 
 Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows

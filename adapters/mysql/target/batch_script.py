@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import assert_never
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, assert_never
 
 import msgspec
 
+from tidelock.adapters.mysql.target.checked_script import CheckedScript
+from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
@@ -56,15 +59,17 @@ class CommittedBefore(Exception):
 
 
 class _Waiting(msgspec.Struct):
-    """`retry`: rows of a plain insert, to be overwritten by key if one of them is there."""
+    """`instead`: of a plain insert, what is done if one of its rows is there."""
 
     sql: bytes
     table: str
-    retry: tuple[TableStatements, Sequence[Row]] | None = None
+    instead: Callable[[], Awaitable[None]] | None = None
 
 
 class BatchScript:
     """Write steps, then `commit` or leave it open.
+
+    `replaced`: rows that were deleted because others are to have their unique values.
 
     Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
     """
@@ -74,9 +79,13 @@ class BatchScript:
         session: TargetSession,
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
+        checked: Callable[[Binding], CheckedStatements] | None = None,
     ) -> None:
+        """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
+        self.replaced = 0
         self._session = session
         self._statements = statements
+        self._checked = checked
         self._receipt = receipt
         self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
 
@@ -93,7 +102,7 @@ class BatchScript:
                 await self.write(step)
         for statements, rows in missing:
             if rows:
-                self._insert(statements, rows, again=False)
+                self.insert(statements, rows, None)
 
     def _by_update(self, step: Step) -> bool:
         return isinstance(step, UpsertRows) and not step.fresh and not self._statements(step.table).sole_unique
@@ -111,15 +120,24 @@ class BatchScript:
         """Write one step, or let it wait for the next packet."""
         statements = self._statements(step.table)
         with _named(statements):
-            match step:
-                case DeleteRows():
-                    self._add(statements, statements.delete(step.keys))
-                case UpsertRows():
-                    await self._upsert(statements, step.rows, fresh=step.fresh)
-                case UpdateRows():
-                    await self._update(statements, step)
-                case _:
-                    assert_never(step)
+            if step.checks:
+                assert self._checked is not None, "such steps come in batches alone"
+                await CheckedScript(self, self._checked(step.table)).write(step)
+            else:
+                await self.write_plainly(step)
+
+    async def write_plainly(self, step: Step) -> None:
+        """Write one step whatever the target's rows are, or let it wait for the next packet."""
+        statements = self._statements(step.table)
+        match step:
+            case DeleteRows():
+                self._add(statements, statements.delete(step.keys))
+            case UpsertRows():
+                await self._upsert(statements, step.rows, fresh=step.fresh, absent=step.absent)
+            case UpdateRows():
+                await self._update(statements, step)
+            case _:
+                assert_never(step)
 
     def add(self, sql: bytes, table: str) -> None:
         """Let a statement on `table` wait for the next packet."""
@@ -167,31 +185,35 @@ class BatchScript:
     async def _overwrite_instead(self, packet: list[_Waiting], failed: StatementFailed) -> None:
         """Go on behind a plain insert that met a duplicate; raise any other failure."""
         culprit = packet[min(failed.index, len(packet) - 1)]
-        if code_of(failed.error) != DUPLICATE or culprit.retry is None:
+        if code_of(failed.error) != DUPLICATE or culprit.instead is None:
             raise BatchError(failed, packet) from failed
         later = packet[failed.index + 1 :] + self._waiting
         self._waiting = []
-        await self._overwrite(*culprit.retry)
+        await culprit.instead()
         self._waiting += later
 
-    async def _upsert(self, statements: TableStatements, rows: Sequence[Row], *, fresh: bool) -> None:
+    async def _upsert(self, statements: TableStatements, rows: Sequence[Row], *, fresh: bool, absent: bool) -> None:
         if not fresh and statements.table.key:
             await self._overwrite(statements, rows)
         else:
-            self._insert(statements, rows, again=bool(statements.table.key))
+            again = bool(statements.table.key) and not absent
+            self.insert(statements, rows, partial(self._overwrite, statements, rows) if again else None)
 
-    def _insert(self, statements: TableStatements, rows: Sequence[Row], *, again: bool) -> None:
+    def insert(
+        self, statements: TableStatements, rows: Sequence[Row], instead: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Let plain inserts wait for the next packet; `instead`: what is done if one of the rows is there."""
         name = str(statements.table.name)
         for sql in statements.insert(rows):
             # Where packets cut the rows, all are overwritten: the same values once more do no harm.
-            self._waiting.append(_Waiting(sql, name, (statements, rows) if again else None))
+            self._waiting.append(_Waiting(sql, name, instead))
 
     async def _overwrite(self, statements: TableStatements, rows: Sequence[Row]) -> None:
         """Write rows that may be there by key."""
         if statements.sole_unique:
             self._add(statements, statements.upsert(rows))
         elif missing := await self._update_by_key(statements, rows):
-            self._insert(statements, missing, again=False)
+            self.insert(statements, missing, None)
 
     async def _update_by_key(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
         """Returns the rows that are not there."""
@@ -203,10 +225,10 @@ class BatchScript:
         try:
             if statements.updates:
                 sent += statements.update(rows)
-                if await self._matched(statements, sent) == len(rows):
+                if await self.matched(statements, sent) == len(rows):
                     return []
             sent = [*statements.present(rows)]
-            there = {index for (index,) in await self._rows(statements, sent)}
+            there = {index for (index,) in await self.rows(statements, sent)}
         except BatchError as error:
             if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
                 raise
@@ -214,7 +236,7 @@ class BatchScript:
         return [row for index, row in enumerate(rows) if index not in there]
 
     async def _update_singly(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
+        return [row for row in rows if await self.matched(statements, [statements.update_one(row)]) == 0]
 
     async def _update(self, statements: TableStatements, step: UpdateRows) -> None:
         if statements.table.partial and not step.moves:
@@ -225,9 +247,9 @@ class BatchScript:
             await self._overwrite(statements, list(last.values()))
             return
         for key, row in zip(step.keys, step.rows, strict=True):
-            if await self._matched(statements, [statements.move(key, row)]) == 0:
+            if await self.matched(statements, [statements.move(key, row)]) == 0:
                 _refuse_unknown([row])
-                self._insert(statements, [row], again=False)
+                self.insert(statements, [row], None)
 
     async def update_partly(self, statements: TableStatements, rows: Sequence[Row]) -> None:
         """Update rows by key, no key twice, that may hold UNKNOWN."""
@@ -248,19 +270,37 @@ class BatchScript:
         try:
             if not known:
                 sent += statements.present(rows)
-                return len(await self._rows(statements, sent))
+                return len(await self.rows(statements, sent))
             if len(rows) > 1:
                 sent += statements.update_known(rows, known)
-                return await self._matched(statements, sent)
+                return await self.matched(statements, sent)
         except BatchError as error:
             if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
                 raise
         return len(rows) - len(await self._update_singly(statements, rows))
 
-    async def _matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
+    async def missing(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Returns those of the rows that are not there by key."""
+        there = {index for (index,) in await self.rows(statements, statements.present(rows))}
+        return [row for index, row in enumerate(rows) if index not in there]
+
+    async def matched_by_join(self, statements: TableStatements, sqls: Iterable[bytes]) -> int | None:
+        """Send what waits and these; returns how many rows these matched, None where the server cannot join such keys.
+        """
+        sent = list(sqls)
+        try:
+            return await self.matched(statements, sent)
+        except BatchError as error:
+            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
+                raise
+            return None
+
+    async def matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
+        """Send what waits and these; returns how many rows these matched."""
         return sum(a.affected for a in await self._answers(statements, sqls))
 
-    async def _rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[int]]:
+    async def rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[Any, ...]]:
+        """Send what waits and these queries; returns the rows of their answers."""
         return [row for a in await self._answers(statements, sqls) for row in a.rows]
 
     async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:

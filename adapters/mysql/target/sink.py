@@ -21,6 +21,7 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.commit_audit import CommitAudit
 from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.copying import TargetCopying
@@ -80,6 +81,7 @@ class MySqlSink(ChunkSink):
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
         self._target_name = options.target_name
         self._statements: dict[Binding, TableStatements] = {}
+        self._checked: dict[Binding, CheckedStatements] = {}
         self._gate = DeadlockGate()
         self._last_control = Control("running", ())
 
@@ -119,7 +121,7 @@ class MySqlSink(ChunkSink):
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered)
         with self._gate.of(() if effect.held else effect.steps) as turn:
             await turn.take()
-            batch = BatchScript(session, self._statements_of, receipt)
+            batch = BatchScript(session, self._statements_of, receipt, self._checked_of)
             await batch.run(effect.steps)
             for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")
@@ -169,7 +171,7 @@ class MySqlSink(ChunkSink):
         raise AssertionError("the last attempt has an answer")
 
     async def _write_piece(self, session: TargetSession, effect: effects.ApplyPiece) -> None:
-        batch = BatchScript(session, self._statements_of)
+        batch = BatchScript(session, self._statements_of, checked=self._checked_of)
         await batch.run(effect.steps)
         for sql in self._bookkeeping.park(effect.parked):
             batch.add(sql, "tidelock_parked")
@@ -252,7 +254,7 @@ class MySqlSink(ChunkSink):
         found = await self._ddl.note_passed(effect.ddl, tables)
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
-        self._statements.clear()
+        self._forget_tables()
         self._copying.tables = found
         return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
@@ -317,8 +319,20 @@ class MySqlSink(ChunkSink):
             self._statements[table] = statements
         return statements
 
-    async def _drop_all(self) -> None:
+    def _checked_of(self, table: Binding) -> CheckedStatements:
+        statements = self._checked.get(table)
+        if statements is None:
+            session = self._control.session
+            assert session is not None, "take_over comes first"
+            statements = self._checked[table] = CheckedStatements(table, session.dialect, session.packet_bytes)
+        return statements
+
+    def _forget_tables(self) -> None:
         self._statements.clear()
+        self._checked.clear()
+
+    async def _drop_all(self) -> None:
+        self._forget_tables()
         self._copying.abandon()
         for lane in self._lanes:
             await lane.stop_opening()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
 from tidelock.adapters.postgres.target.statements import StepStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.engine.protocol.effects import EffectId, ParkedRow, Step, UpsertRows
@@ -21,7 +22,7 @@ class BatchScript:
 
     def __init__(self, bookkeeping: BookkeepingSql, zero_dates: ZeroDates) -> None:
         self._bookkeeping = bookkeeping
-        self.steps = StepStatements(zero_dates)
+        self.steps = StepStatements(zero_dates, CheckedStatements)
 
     def before(self, id_: EffectId, covered: bytes) -> list[str]:
         """Return the beginning of a batch, with its receipt."""
@@ -48,4 +49,4 @@ class BatchScript:
 
 def trusts_fresh(steps: Sequence[Step]) -> bool:
     """Tell whether a row is inserted plainly, as the log says that it is not there."""
-    return any(isinstance(step, UpsertRows) and step.fresh and step.table.key for step in steps)
+    return any(isinstance(s, UpsertRows) and s.fresh and not s.absent and s.table.key for s in steps)

@@ -7,6 +7,7 @@ import asyncpg
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.sqlstates import meaning
+from tidelock.adapters.postgres.target.compared_values import difference
 from tidelock.adapters.postgres.target.statements import is_missing
 from tidelock.engine.model.errors import MISSING, ErrorKind, Failure
 
@@ -59,6 +60,8 @@ def failure_of(error: BaseException, *, committing: bool = False, tables: str = 
         return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
     if is_missing(error):
         return Failure(ErrorKind.ROW, f"{tables}: {MISSING}" if tables else MISSING, _code(error))
+    if words := difference(error):
+        return Failure(ErrorKind.ROW, (f"{tables}: {words}" if tables else words)[:MESSAGE_CHARACTERS], _code(error))
     return Failure(meaning(_code(error)).kind, _words(error, tables), _code(error))
 
 

@@ -23,7 +23,7 @@ are updated first and those that were not there inserted, in one statement.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 import asyncpg
@@ -72,11 +72,18 @@ def output_text(expression: str) -> str:
 
 
 class StepStatements:
-    """The SQL of any steps, each by the statements of its table.  `of` raises Unwritable."""
+    """The SQL of any steps, each by the statements of its table.  `of` raises Unwritable.
 
-    def __init__(self, zero_dates: ZeroDates) -> None:
+    `checked`: makes those of steps that look at the target's rows first (`Step.checks`), where such may come.
+    """
+
+    def __init__(
+        self, zero_dates: ZeroDates, checked: Callable[[Binding, ZeroDates], TableStatements] | None = None
+    ) -> None:
         self._zero_dates = zero_dates
+        self._make_checked = checked
         self._tables: dict[Binding, TableStatements] = {}
+        self._checked: dict[Binding, TableStatements] = {}
 
     def of(self, steps: Sequence[Step], careful: bool) -> Iterator[str | CopyCommand]:
         """Write steps.  `careful`: rows are upserted that `UpsertRows.fresh` says are not there."""
@@ -84,11 +91,21 @@ class StepStatements:
             table = self._tables.get(step.table)
             if table is None:
                 table = self._tables[step.table] = TableStatements(step.table, self._zero_dates)
+            if step.checks:
+                table = self._checked_table(step.table)
             yield from table.of(step, careful)
+
+    def _checked_table(self, binding: Binding) -> TableStatements:
+        assert self._make_checked is not None, "such steps come in batches alone"
+        table = self._checked.get(binding)
+        if table is None:
+            table = self._checked[binding] = self._make_checked(binding, self._zero_dates)
+        return table
 
     def forget_tables(self) -> None:
         """Forget the tables as they were: a statement has changed them, or another owner may have."""
         self._tables.clear()
+        self._checked.clear()
 
 
 class TableStatements:
@@ -151,7 +168,7 @@ class TableStatements:
                 yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
         elif len(self.binding.key) == 1 and not self._is_odd_key:
             at = self.binding.key[0]
-            for part in _parts(keys, self._large_key):
+            for part in parts(keys, self._large_key):
                 values = self._renderers[at]([key[0] for key in part])
                 condition = (
                     f"= {literals.elements(self._names[at], values)[0]}"
@@ -164,7 +181,7 @@ class TableStatements:
 
     def _delete_wide(self, keys: list[Row]) -> Iterator[str]:
         names = ", ".join(self._key_names)
-        for part in _parts(keys, self._large_key):
+        for part in parts(keys, self._large_key):
             columns = self._columns(part, self.binding.key)
             if len(part) <= FEW_ROWS and not self._is_odd_key:
                 rows = literals.tuples([self._names[i] for i in self.binding.key], columns)
@@ -178,7 +195,7 @@ class TableStatements:
         if careful and binding.key and not self._conflict:
             yield from self._update_or_insert(rows)
             return
-        for part in _parts(rows, self._large):
+        for part in parts(rows, self._large):
             if not careful or not binding.key:
                 yield CopyCommand(self._copy, self._lines(part))
             elif len(part) <= FEW_ROWS:
@@ -217,7 +234,7 @@ class TableStatements:
         for known, alike in by_known.items():
             positions = (*key, *known)
             sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in known)
-            for part in _parts(alike, [i for i in self._large if i in positions]):
+            for part in parts(alike, [i for i in self._large if i in positions]):
                 values = [[row[i] for i in positions] for row in part]
                 source = self._unnest(self._columns(values, positions), positions)
                 found = (
@@ -256,7 +273,7 @@ class TableStatements:
             if self._set
             else f"SELECT k.n FROM k JOIN {self.table} AS t ON {' AND '.join(key)}"
         )
-        for part in _parts(rows, self._large):
+        for part in parts(rows, self._large):
             source = self._unnest_rows(part, "WITH ORDINALITY", "n")
             yield (
                 f"WITH k AS MATERIALIZED (SELECT n, {typed} FROM {source}), found AS ({change}) "
@@ -340,11 +357,11 @@ class TableStatements:
     def _element(self, at: int) -> str:
         return "text" if self._is_text_in_array(at) else base_type(self._targets[at].type)
 
-    def _typed(self, at: int) -> str:
+    def _typed(self, at: int, alias: str = "c") -> str:
         type = self._targets[at].type
         if not self._is_text_in_array(at):
-            return f"s.c{at}"
-        return f"s.c{at}::{type if type.endswith('[]') else base_type(type)}"
+            return f"s.{alias}{at}"
+        return f"s.{alias}{at}::{type if type.endswith('[]') else base_type(type)}"
 
     def _is_text_in_array(self, at: int) -> bool:
         return self._targets[at].type.endswith("[]") or self.binding.shape.columns[at].kind is Kind.OTHER
@@ -361,7 +378,7 @@ def _all_there(found: str, wanted: int) -> str:
 _SAME_ROW = "t.tableoid = d.o AND t.ctid = d.c"
 
 
-def _parts(rows: list[Row], large: Sequence[int]) -> Iterator[list[Row]]:
+def parts(rows: list[Row], large: Sequence[int]) -> Iterator[list[Row]]:
     """Cut `rows` in pieces that the server takes well: bounded in rows and, by the columns `large`, in characters."""
     start = 0
     for at in _cuts(rows, large) if large else range(STATEMENT_ROWS, len(rows), STATEMENT_ROWS):

@@ -1,0 +1,141 @@
+"""Steps that look at the target's rows before they change them, through one session (`engine.batch.checked_steps`).
+
+Each statement's answer is awaited, as the number of rows that it matched says whether all were as they should be;
+COMMIT is not sent before.  What was matched by a batch that fails is rolled back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
+from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.engine.model.errors import DIFFERS
+from tidelock.engine.model.records import Row, Value
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+
+if TYPE_CHECKING:
+    pass
+
+class CheckedScript:
+    """Writes checked steps of one table through a batch's script."""
+
+    def __init__(self, script: Script, statements: CheckedStatements) -> None:
+        self._script = script
+        self._statements = statements
+
+    async def write(self, step: Step) -> None:
+        """Write one step.  Raises BatchError, Unwritable."""
+        if not isinstance(step, DeleteRows) and step.replaces:
+            await self._replace(step.rows)
+        if step.version >= 0:
+            await self._versioned(step)
+        elif isinstance(step, DeleteRows):
+            await self._delete(step.befores or [])
+        elif isinstance(step, UpdateRows) and step.befores is not None:
+            await self._update(step, step.befores)
+        else:
+            await self._script.write_plainly(step)
+
+    # ------------------------------------------------------------------ image
+
+    async def _delete(self, befores: Sequence[Row]) -> None:
+        statements = self._statements
+        if statements.joins([statements.table.key_of(row) for row in befores]):
+            deleted = await self._script.matched_by_join(statements, statements.delete_compared(befores))
+            if deleted is not None:
+                await self._all_matched(deleted, befores, gone=statements.may_be_gone)
+                return
+        for before in befores:
+            deleted = await self._script.matched(statements, [statements.delete_one_compared(before)])
+            await self._all_matched(deleted, [before], gone=statements.may_be_gone)
+
+    async def _update(self, step: UpdateRows, befores: Sequence[Row]) -> None:
+        statements = self._statements
+        if not step.moves and len(befores) > 1 and statements.updates and statements.joins(step.keys):
+            matched = await self._script.matched_by_join(statements, statements.update_compared(step.rows, befores))
+            if matched is not None:
+                await self._all_matched(matched, befores)
+                return
+        for before, row in zip(befores, step.rows, strict=True):
+            update = statements.update_one_compared(before, row, moves=step.moves)
+            await self._all_matched(await self._script.matched(statements, [update]), [before])
+
+    async def _all_matched(self, matched: int, befores: Sequence[Row], *, gone: bool = False) -> None:
+        """Refuse the batch where a row was not matched; `gone`: one that is not there does no harm."""
+        if matched == len(befores):
+            return
+        if len(befores) > 1:
+            raise Unwritable(f"{DIFFERS}: {matched} of {len(befores)} rows are")
+        words = await self._difference(befores[0])
+        if not (gone and not words):
+            raise Unwritable(f"{DIFFERS}: {words or 'there is no row'}")
+
+    async def _difference(self, before: Row) -> str:
+        """Returns how the target's row differs from its before-image; '' where it is not there."""
+        statements = self._statements
+        found = await self._script.rows(statements, [statements.found(before)])
+        if not found:
+            return ""
+        same, values, names = found[0][1::2], found[0][2::2], statements.table.shape.columns
+        words = [
+            f"{names[at].name} is {_spelled(value)} where {_spelled(before[at])} was expected"
+            for at, is_same, value in zip(statements.compared, same, values, strict=True)
+            if not is_same
+        ]
+        return "; ".join(words) or "it changes at this moment"
+
+    # ------------------------------------------------------------------ version
+
+    async def _versioned(self, step: Step) -> None:
+        statements, version = self._statements, step.version
+        if isinstance(step, DeleteRows):
+            befores = step.befores or []
+            statements.refuse_null(befores, version)
+            await self._script.matched(statements, [statements.delete_not_newer(b, version) for b in befores])
+            return
+        statements.refuse_null(step.rows, version)
+        if isinstance(step, UpsertRows) and step.fresh:
+            self._script.insert(statements, step.rows, lambda: self._write_newer(step.rows, version))
+        elif isinstance(step, UpsertRows) or not step.moves:
+            await self._write_newer(step.rows, version)
+        else:
+            for before, row in zip(step.befores or [], step.rows, strict=True):
+                await self._move_newer(before, row, version)
+
+    async def _write_newer(self, rows: Sequence[Row], version: int) -> None:
+        """Insert rows, and overwrite by key those whose version is below."""
+        statements = self._statements
+        if statements.joins([statements.table.key_of(row) for row in rows]):
+            newer = statements.update_newer(rows, version)
+            if await self._script.matched_by_join(statements, newer) == len(rows):
+                return
+        else:
+            for row in rows:
+                await self._script.matched(statements, [statements.update_one_newer(row, row, version)])
+        if missing := await self._script.missing(statements, rows):
+            self._script.insert(statements, missing, None)
+
+    async def _move_newer(self, before: Row, row: Row, version: int) -> None:
+        """Give a row another key or unique value, where both versions let it."""
+        statements = self._statements
+        if statements.table.key_of(before) != statements.table.key_of(row):
+            if await self._script.missing(statements, [row]):
+                await self._script.matched(statements, [statements.update_one_newer(before, row, version)])
+            statements.refuse_null([before], version)
+            await self._script.matched(statements, [statements.delete_not_newer(before, version)])
+        await self._write_newer([row], version)
+
+    # ------------------------------------------------------------------ replace
+
+    async def _replace(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            replaced = await self._script.matched(self._statements, self._statements.holders(row))
+            self._script.replaced += replaced
+
+
+def _spelled(value: Value) -> str:
+    """Spells a value as the target's are shown."""
+    if value is None:
+        return "NULL"
+    return (value.hex().upper() if isinstance(value, bytes) else str(value))[:60]

@@ -1,0 +1,191 @@
+"""Steps that look at the target's rows before they change them: for targets where somebody else may write too.
+
+`verify: image` compares each row with its before-image, and an insert must find none.  A fold keeps the row's first
+before-image, which is what the target holds before the batch, so the folded steps carry those; a batch in log order
+carries each change's own.  A row that is inserted and deleted in one batch folds to nothing, and would look at nothing:
+such a batch runs in log order.
+
+`verify: version` writes only what has a higher version than the target's row.  A fold would write the last image of a
+row, though an earlier one may have the higher version, so these batches always run in log order.
+
+`on_conflict: replace` deletes rows that hold a unique value which another row is to have.  Only a batch in log order
+can tell that no change before it frees the value, and none of the table may be parked, as that may be what frees it:
+so it is allowed while a bad row is looked for, where the table has no parked rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from tidelock.engine.batch.merge import Ranks, fold, in_log_order, merge, set_based
+from tidelock.engine.batch.parked_rows import ParkedRows
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding, SchemaMismatch
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+
+MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
+
+
+def maker(options: Options) -> MakeSteps:
+    """Returns what makes the steps of a batch under these options."""
+    if options.verify == "image":
+        return image_steps
+    if options.verify == "version":
+        return lambda changes, ranks: version_steps(changes, options)
+    return merge
+
+
+def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]:
+    """Returns what makes the steps of a batch that runs in log order under these options."""
+    if options.verify == "image":
+        return image_steps_in_order
+    if options.verify == "version":
+        return lambda changes: version_steps(changes, options)
+    return in_log_order
+
+
+def require(binding: Binding, options: Options) -> None:
+    """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
+    if options.verify == "off":
+        return
+    name, wish = binding.shape.name, f"`verify: {options.verify}`"
+    if binding.partial:
+        raise SchemaMismatch(
+            f"{wish} needs whole before-images, and of a row of {name} that is updated or deleted the source logs its "
+            "key alone; run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, or set `verify: off`"
+        )
+    if options.verify == "image":
+        return
+    column = options.versions.get(binding.name, "")
+    if not binding.key:
+        raise SchemaMismatch(f"{wish} needs a key, and {binding.name} has none; give it one, or set `verify: off`")
+    if _position(binding, column) < 0:
+        raise SchemaMismatch(
+            f"{wish}: {binding.name} is written without the version column {column or '(none is named)'}; name one "
+            "that the feed replicates (tables: version), or set `verify: off`"
+        )
+    if next(c for c in binding.target.columns if c.name == column).nullable:
+        raise SchemaMismatch(
+            f"{wish}: {binding.name}.{column} may be NULL, which is no version; make it NOT NULL at the target, or set "
+            "`verify: off`"
+        )
+
+
+def _position(binding: Binding, column: str) -> int:
+    """Returns where the column is in a row, -1 where no row that is written has it."""
+    columns = zip(binding.shape.columns, binding.columns, strict=True)
+    names = [logged.name if written is not None else "" for logged, written in columns]
+    return names.index(column) if column and column in names else -1
+
+
+# ---------------------------------------------------------------------- image
+
+
+def image_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
+    """The steps of one batch whose rows are compared with their before-images."""
+    steps = None if _leaves_no_trace(changes) else set_based(changes, ranks)
+    return image_steps_in_order(changes) if steps is None else _with_first_images(steps, changes)
+
+
+def _leaves_no_trace(changes: Sequence[Change]) -> bool:
+    return any(
+        before is None and after is None for rows in fold(changes).values() for before, after in rows.values()
+    )
+
+
+def _with_first_images(steps: list[Step], changes: Sequence[Change]) -> list[Step]:
+    """Returns the steps with the before-image that each row had first."""
+    first: dict[Binding, dict[Row, Row]] = {
+        binding: {binding.key_of(before): before for before, _ in rows.values() if before is not None}
+        for binding, rows in fold(changes).items()
+    }
+    return [_with_images_of(step, first[step.table]) if _is_compared(step.table) else step for step in steps]
+
+
+def _with_images_of(step: Step, first: dict[Row, Row]) -> Step:
+    table = step.table
+    if isinstance(step, DeleteRows):
+        return DeleteRows(table, step.keys, [first[key] for key in step.keys])
+    if isinstance(step, UpdateRows):
+        return UpdateRows(table, step.keys, step.rows, step.moves, [first[key] for key in step.keys])
+    if step.fresh:
+        return UpsertRows(table, step.rows, fresh=True, absent=True)
+    keys = [table.key_of(row) for row in step.rows]
+    return UpdateRows(table, keys, step.rows, moves=False, befores=[first[key] for key in keys])
+
+
+def image_steps_in_order(changes: Sequence[Change]) -> list[Step]:
+    """The same, one change after another."""
+    steps, following = in_log_order(changes), iter(changes)
+    for step in (steps := _last_alone(steps)):
+        own = list(islice(following, len(step.rows if isinstance(step, UpsertRows) else step.keys)))
+        if not _is_compared(step.table):
+            continue
+        if isinstance(step, UpsertRows):
+            step.absent = True
+        else:
+            step.befores = _before_images(own)
+    return steps
+
+
+def _last_alone(steps: list[Step]) -> list[Step]:
+    """Returns the steps with the last change in a step of its own: where a search ends at it, its error is told."""
+    if not steps:
+        return steps
+    *others, last = steps
+    match last:
+        case DeleteRows() if len(last.keys) > 1:
+            parts: list[Step] = [DeleteRows(last.table, keys) for keys in (last.keys[:-1], last.keys[-1:])]
+        case UpsertRows() if len(last.rows) > 1:
+            parts = [UpsertRows(last.table, rows, last.fresh) for rows in (last.rows[:-1], last.rows[-1:])]
+        case UpdateRows() if len(last.keys) > 1 and not last.moves:
+            keys, rows = last.keys, last.rows
+            parts = [UpdateRows(last.table, keys[at], rows[at], moves=False) for at in (slice(-1), slice(-1, None))]
+        case _:
+            return steps
+    return [*others, *parts]
+
+
+def _is_compared(binding: Binding) -> bool:
+    """Without a key the whole row tells it from others already."""
+    return bool(binding.key) and not binding.partial
+
+
+def _before_images(changes: Sequence[Change]) -> list[Row]:
+    return [change.before for change in changes if change.before is not None]
+
+
+# ---------------------------------------------------------------------- version
+
+
+def version_steps(changes: Sequence[Change], options: Options) -> list[Step]:
+    """The steps of one batch of which only what has a higher version than the target's row is written.
+
+    Raises SchemaMismatch for a parked change that has no version."""
+    steps, following = in_log_order(changes), iter(changes)
+    for step in steps:
+        own = list(islice(following, len(step.rows if isinstance(step, UpsertRows) else step.keys)))
+        require(step.table, options)
+        step.version = _position(step.table, options.versions[step.table.name])
+        if not isinstance(step, UpsertRows):
+            step.befores = _before_images(own)
+    return steps
+
+
+# ---------------------------------------------------------------------- replace
+
+
+def let_replace(steps: list[Step], parked: ParkedRows, aside: Sequence[Change]) -> None:
+    """Lets the steps of a batch in log order replace rows of the target, where no parked change may explain them.
+
+    `aside`: changes that this batch parks."""
+    being_parked = {change.binding.name for change in aside}
+    for step in steps:
+        table = step.table
+        if not isinstance(step, DeleteRows) and table.key and not table.has_unlogged_unique_column:
+            told = not any(unique.opaque for unique in table.target.uniques)
+            step.replaces = told and table.name not in being_parked and not parked.of(table.name)
+
