@@ -19,6 +19,7 @@ try:
         copy_lines,
         literals,
         pack,
+        sizes,
         values,
     )
 except ImportError:
@@ -31,6 +32,9 @@ except ImportError:
     LITERALS = {}
 
     def pack(rows: Iterable[RowChange]) -> bytes | None:
+        return None
+
+    def sizes(rows: list[Any]) -> list[int] | None:
         return None
 
     def copy_lines(rows: list[Any], positions: Sequence[int]) -> bytes | None:
@@ -46,4 +50,4 @@ except ImportError:
         return None
 
 
-__all__ = ["CODES", "LITERALS", "Layout", "PackedRows", "array", "copy_lines", "literals", "pack", "values"]
+__all__ = ["CODES", "LITERALS", "Layout", "PackedRows", "array", "copy_lines", "literals", "pack", "sizes", "values"]

@@ -275,6 +275,16 @@ cdef class RowImage:
         return tuple, (self.layout.values(self.data()),)
 
 
+def sizes(list rows):
+    """How many bytes each row's image takes; None where a row is none of ours."""
+    cdef list found = []
+    for row in rows:
+        if not isinstance(row, RowImage):
+            return None
+        found.append((<RowImage> row).size)
+    return found
+
+
 cdef inline RowImage _image(Layout layout, bytes buffer, Py_ssize_t start, Py_ssize_t size):
     cdef RowImage row = RowImage.__new__(RowImage)
     row.layout = layout

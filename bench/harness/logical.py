@@ -118,11 +118,20 @@ def decoded(
     chunk_rows: int = 500,
     compiled: bool = True,
     origins: bool = False,
+    images: bool = False,
 ) -> tuple[list[SourceChunk], Relations]:
     """The chunks of these messages, as a reader that begins at `start` makes them, and what it knows of tables then."""
     relations = Relations(catalogue, former or {})
     assembly = Assembly(
-        "7012345678901234567/shop", start, relations, wanted, is_marker, chunk_rows, compiled=compiled, origins=origins
+        "7012345678901234567/shop",
+        start,
+        relations,
+        wanted,
+        is_marker,
+        chunk_rows,
+        compiled=compiled,
+        origins=origins,
+        images=images,
     )
     for message in behind(messages, start):
         assembly.take(memoryview(message.data), message.lsn)

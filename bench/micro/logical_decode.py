@@ -1,7 +1,7 @@
 """Decoding a recorded log of PostgreSQL: per shape of transaction and per column type.
 
-*pgoutput*: from messages in memory to chunks with rows as tuples, in the compiled form where it was built; *pgoutput,
-plain*: in the Python form.  *pgoutput column*: of one value, in rows with eight columns of its type.
+*pgoutput*: from messages in memory to chunks, whole rows as images, in the compiled form where it was built; *pgoutput,
+plain*: in the Python form, as tuples.  *pgoutput column*: of one value, in rows with eight columns of its type.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def _case(name: str, *, passes: int = PASSES, values: int = 1, compiled: bool = 
                 lambda table: False,
                 CHUNK_ROWS,
                 compiled=compiled,
+                images=compiled,
             )
             take, ready = assembly.take, assembly.ready
             for message, lsn in messages:

@@ -35,7 +35,9 @@ def inserted(made: Log) -> tuple[tuple[Column, ...], list[Row]]:
     """The columns and rows of the one table that was written, which both forms read alike."""
     logged = made.messages()
     plain, _ = decoded(logged, made.start, made.catalogue, compiled=False)
-    assert decoded(logged, made.start, made.catalogue)[0] == plain
+    for images in (False, True):
+        compiled, _ = decoded(logged, made.start, made.catalogue, images=images)
+        assert compiled == plain and repr(compiled) == repr(plain)
     (shape,) = [shape for chunk in plain for shape in chunk.shapes.values()]
     return shape.columns, [row.after for chunk in plain for one in chunk.transactions for row in one.rows if row.after]
 

@@ -207,6 +207,7 @@ def test_rows_that_are_no_images_are_left_to_the_caller() -> None:
     mixed: list[Any] = [*images_of([(1, "a", "b", 2)]), (2, "a", "b", 2)]
     assert (copy_lines(mixed, [0]), array(mixed, 0), values(mixed, [0])) == (None, None, None)
     assert row_image.literals(mixed, [0], [row_image.LITERALS["bare"]]) is None
+    assert row_image.sizes(mixed) is None and row_image.sizes(mixed[:1]) == [len(bytes_of((1, "a", "b", 2)))]
 
 
 def batch(rows: list[RowChange]) -> LogBatch:

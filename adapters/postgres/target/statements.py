@@ -390,8 +390,8 @@ def parts(rows: list[Row], large: Sequence[int]) -> Iterator[list[Row]]:
 
 def _cuts(rows: list[Row], large: Sequence[int]) -> Iterator[int]:
     start = size = 0
-    for at, row in enumerate(rows):
-        length = sum(len(row[i] or "") for i in large)
+    lengths = images.sizes(rows) or [sum(len(row[i] or "") for i in large) for row in rows]
+    for at, length in enumerate(lengths):
         if at > start and (size + length > STATEMENT_CHARACTERS or at - start == STATEMENT_ROWS):
             yield at
             start, size = at, 0
