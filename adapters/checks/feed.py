@@ -14,6 +14,7 @@ import msgspec
 
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.looks import check_looks
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.checks.tables import check_pair
@@ -128,11 +129,6 @@ def not_yet(feed: Feed) -> list[Finding]:
                 "Use postgresql://, mysql:// or mariadb://",
             )
         )
-    if feed.verify != "off":
-        findings.append(error("not-yet", f"`verify: {feed.verify}` is not supported yet", "Set `verify: off`"))
-    if feed.on_conflict != "dead_letter":
-        text = f"`on_conflict: {feed.on_conflict}` is not supported yet"
-        findings.append(error("not-yet", text, "Set `on_conflict: dead_letter`"))
     return findings
 
 
@@ -165,6 +161,7 @@ async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> l
             logged=view.logs_cascades,
         )
         findings += _judged(pair, target_of)
+        findings += check_looks(feed, pair)
     return findings
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import TableName
@@ -32,6 +32,9 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         coalesce_rows=COALESCE_ROWS,
         atomic=atomic,
         weights=weights,
+        verify=feed.verify,
+        versions={name: column for name in tables if (column := version_of(feed, name))},
+        replace=feed.on_conflict == "replace",
     )
     if feed.source_url.dialect == "postgres":
         options = msgspec.structs.replace(
@@ -47,5 +50,13 @@ def _filled(batch_rows: int) -> int:
 
 def _weight(feed: Feed, target: TableName) -> int:
     """Returns the weight of the first rule that this target table may come from."""
-    rules = (rule for rule in feed.tables if Pattern.of(rule.target or rule.source).matches(target))
-    return next((rule.weight for rule in rules), 0)
+    return next((rule.weight for rule in _rules(feed, target)), 0)
+
+
+def version_of(feed: Feed, target: TableName) -> str:
+    """Returns the version column of the first rule that this target table may come from; '' where it has none."""
+    return next((rule.version for rule in _rules(feed, target)), "")
+
+
+def _rules(feed: Feed, target: TableName) -> Iterator[TableRule]:
+    return (rule for rule in feed.tables if Pattern.of(rule.target or rule.source).matches(target))

@@ -42,6 +42,13 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Row filter: comparisons, IN, BETWEEN, IS NULL, AND, OR, NOT over columns and literals.")
     ] = ""
     weight: Annotated[int, Meta(description="Order of upserts in a batch among equal tables; higher is later.")] = 0
+    version: Annotated[
+        str,
+        Meta(
+            description="With `verify: version`: the column, by its name at the target, whose value grows with every "
+            "change of a row. A number, a date or a time, and NOT NULL at the target."
+        ),
+    ] = ""
 
     def matches(self, name: TableName) -> bool:
         """Tells whether the rule is for the source table `name`."""
@@ -154,7 +161,11 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0
     verify: Annotated[
         Literal["off", "version", "image"],
-        Meta(description="Compare before-images with the target's rows. Only `off` yet."),
+        Meta(
+            description="What a change is compared with at the target before it is written: `off`, nothing; `image`, "
+            "the row must be as the log has it before the change, else it fails; `version`, only a row with a higher "
+            "`version` is written."
+        ),
     ] = "off"
     log_url: Annotated[
         Endpoint | None,
@@ -201,7 +212,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Literal["dead_letter", "replace"],
         Meta(
             description="A row whose unique value another row at the target holds: `dead_letter` sets it aside as a "
-            "failed row. `replace` is not supported yet."
+            "failed row; `replace` deletes that other row and tells it."
         ),
     ] = "dead_letter"
     schema: Annotated[

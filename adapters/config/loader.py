@@ -156,10 +156,6 @@ class Reading:
                 self._fail((key,), "hive:// can only be a target")
             if url.scheme == "kafka":
                 self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
-        if feed.verify != "off":
-            self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
-        if feed.on_conflict != "dead_letter":
-            self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use dead_letter")
 
     def _check_values(self, feed: Feed) -> None:
         if feed.source_url.dialect == "postgres":
@@ -189,6 +185,9 @@ class Reading:
             self._fail(("log",), f"a Hive target is filled by one process: log: {_EMBEDDED}")
         if feed.journal:
             self._fail(("journal",), "there is none of a Hive target")
+        for key, default in (("verify", "off"), ("on_conflict", "dead_letter")):
+            if getattr(feed, key) != default:
+                self._fail((key,), f"a Hive target has no rows to look at; use {default}")
         if feed.http:
             self._fail(("http",), "a Hive target serves no metrics yet")
 
@@ -211,6 +210,10 @@ class Reading:
             seen.add(rule.source)
             self._check_columns(rule.columns, ("tables", i, "columns"))
             self._check_where(rule.where, ("tables", i, "where"))
+            if rule.version and feed.verify != "version":
+                self._fail(("tables", i, "version"), "a version column is for `verify: version`")
+            if feed.verify == "version" and not rule.version:
+                self._fail(("tables", i), "`verify: version` needs a version column of each table: `version: COLUMN`")
 
     def _check_names(self, rule: TableRule, path: KeyPath) -> None:
         for key, text in (("source", rule.source), ("target", rule.target)):

@@ -21,11 +21,12 @@ from itertools import islice
 from tidelock.engine.batch.merge import Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Kind, Row
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
+_ORDERED = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
 
 
@@ -66,6 +67,11 @@ def require(binding: Binding, options: Options) -> None:
         raise SchemaMismatch(
             f"{wish}: {binding.name} is written without the version column {column or '(none is named)'}; name one "
             "that the feed replicates (tables: version), or set `verify: off`"
+        )
+    if (kind := binding.shape.columns[_position(binding, column)].kind) not in _ORDERED:
+        raise SchemaMismatch(
+            f"{wish}: {binding.name}.{column} is {kind}, whose order is not the same everywhere; name a column of "
+            "numbers without a floating point, of dates or of times, or set `verify: off`"
         )
     if next(c for c in binding.target.columns if c.name == column).nullable:
         raise SchemaMismatch(

@@ -678,12 +678,6 @@ async def test_init_refuses_a_feed_whose_tables_cannot_be_there(place: Place) ->
 # -------------------------------------------------------------------------------------------------------------- not yet
 
 
-@pytest.mark.parametrize(("field", "value"), [("verify", "image"), ("on_conflict", "replace")])
-async def test_not_yet(place: Place, field: str, value: str) -> None:
-    feed = msgspec.structs.replace(place.feed(), **{field: value})
-    assert value in only(list((await check(feed)).findings), "not-yet").message
-
-
 async def test_a_source_that_nothing_reads_is_not_yet(place: Place) -> None:
     feed = place.feed()
     place_of_files = msgspec.structs.replace(feed.source_url, scheme="hive")

@@ -22,6 +22,7 @@ target: postgresql://tide:secret-b@db2/shop
 tables:
   - source: shop.account
 """
+OF_HIVE = PLAIN.replace("postgresql://tide:secret-b@db2/shop", "hive:///lake")
 OF_POSTGRES = PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://repl:secret-a@db1/shop")
 
 
@@ -169,8 +170,9 @@ WRONG = {
     "a word for a choice": (PLAIN + "consistency: transactions\n", "consistency", 6, "did you mean 'transaction'?"),
     "not a bool": (PLAIN + "synchronous_commit: off\n", "synchronous_commit", 6, "true or false"),
     "feed name": (PLAIN.replace("feed: shop", "feed: Shop"), "feed", 1, "a-z"),
-    "verify later": (PLAIN + "verify: image\n", "verify", 6, "not supported yet"),
-    "replace later": (PLAIN + "on_conflict: replace\n", "on_conflict", 6, "not supported yet"),
+    "no version column": (PLAIN + "verify: version\n", "tables[0]", 5, "`version: COLUMN`"),
+    "a version that nothing asks for": (PLAIN + "    version: a\n", "tables[0].version", 6, "`verify: version`"),
+    "rows that Hive does not look at": (OF_HIVE + "verify: image\n", "verify", 6, "use off"),
     "a log that is no Kafka": (PLAIN + "log: mysql://u:p@h\n", "log", 6, "kafka://host:port"),
     "a log that is no URL": (PLAIN + "log: disk\n", "log", 6, "embedded"),
     "a login without its kind": (PLAIN + "log: kafka://u:secret-c@h\n", "log", 6, "?sasl=plain|scram"),

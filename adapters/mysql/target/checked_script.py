@@ -6,16 +6,48 @@ COMMIT is not sent before.  What was matched by a batch that fails is rolled bac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import Row, Value
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
-if TYPE_CHECKING:
-    pass
+
+class Script(Protocol):
+    """A batch's script, as checked steps need it (`batch_script`).  All may raise BatchError."""
+
+    replaced: int
+
+    async def write_plainly(self, step: Step) -> None:
+        """Write a step whatever the target's rows are."""
+        ...
+
+    def insert(
+        self, statements: TableStatements, rows: Sequence[Row], instead: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Insert plainly; `instead`: what is done if one of the rows is there."""
+        ...
+
+    async def matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
+        """Return how many rows the statements matched."""
+        ...
+
+    async def matched_by_join(self, statements: TableStatements, sqls: Iterable[bytes]) -> int | None:
+        """Return how many rows the statements matched; None where the server cannot join rows with these keys."""
+        ...
+
+    async def missing(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Return those of the rows that are not there by key."""
+        ...
+
+    async def rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[Any, ...]]:
+        """Return the rows of the queries' answers."""
+        ...
+
 
 class CheckedScript:
     """Writes checked steps of one table through a batch's script."""
