@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import (
+    RECEIPT,
+    LogBatch,
+    Position,
+    Row,
+    RowChange,
+    Shape,
+    SourceChunk,
+    SourceTransaction,
+)
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 from tidelock.simulations.history import FAR, Entry, History
@@ -105,7 +114,7 @@ class Reader:
         marks: tuple[tuple[int, Row], ...] = ()
         if entry.origin and self._marked != (entry.source, entry.number):
             self._marked = (entry.source, entry.number)
-            marks = ((99, ("shop", 1, entry.origin.split()[0], entry.origin)),)
+            marks = ((RECEIPT, ("shop", 0, 1, 1, b"", entry.origin.split()[0], entry.origin)),)
         return SourceTransaction(
             entry.source, entry.number, entry.end.file, entry.end.offset, rows,
             complete=entry.commit or entry.ddl is not None, ddl=entry.ddl, marks=marks,

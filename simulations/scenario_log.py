@@ -32,6 +32,7 @@ from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.row_filter import Compare
 from tidelock.engine.model.records import (
+    RECEIPT,
     Ddl,
     DdlKind,
     LogBatch,
@@ -134,7 +135,7 @@ class SourceLog:
         changes = [self._change(shlex.split(text)) for text in body.split(";") if text.strip()]
         rows = [change for change in changes if change is not None]
         self.stand(self._end(head))
-        marks = ((0, head.mark),) if head.mark else ()
+        marks = ((RECEIPT, ("feed", 0, 1, 1, b"", *head.mark)),) if head.mark else ()
         transaction = SourceTransaction(
             head.source, head.number, self.last.file, self.last.offset, rows, first, complete=not head.part, ddl=ddl,
             marks=marks,

@@ -12,8 +12,12 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`operator.runs`)         |
 | `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
 | `tidelock_forms`     | form of a source's table   | the place of the log from which it holds, and the form           |
+| `tidelock_site`      | site (`operator.sites`)    | the server that has the name; `own`: this one                    |
 
 - `covered` is as `engine.log.receipts` encodes it.
+- `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
+  sites both are NULL.  The columns' order is part of the receipt, which is read in the log (`engine.capture.origin`).
+- `site` of a checkpoint is that of the source, whose log the position is of; NULL without sites.
 - `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`.
 - `ddl_passed` is `source:number` of the statement that an operator declared done or skipped.
 - `position` is JSON of `engine.model.records.Position`.
@@ -39,21 +43,24 @@ later can be NULL or has a default, for rows and for feeds of older versions tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from tidelock.adapters.config.url import Dialect
 
+RECEIPTS: Final = "tidelock_progress"
+CHECKPOINTS: Final = "tidelock_checkpoint"
 TABLES = (
     "tidelock_owner",
-    "tidelock_progress",
-    "tidelock_checkpoint",
+    RECEIPTS,
+    CHECKPOINTS,
     "tidelock_parked",
     "tidelock_chunks",
     "tidelock_wanted",
     "tidelock_runs",
     "tidelock_forms",
+    "tidelock_site",
 )
 
 _COLUMNS = {
@@ -73,12 +80,15 @@ _COLUMNS = {
   covered {blob} NOT NULL,
   origin varchar(255) NOT NULL,
   path varchar(1024) NOT NULL,
+  marks varchar(1024),
+  seen {long_text},
   PRIMARY KEY (feed, grp, epoch, batch)""",
     "tidelock_checkpoint": """
   feed varchar(64) NOT NULL,
   grp int NOT NULL,
   position {long_text} NOT NULL,
   saved_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  site varchar(64),
   PRIMARY KEY (feed, grp)""",
     "tidelock_parked": """
   feed varchar(64) NOT NULL,
@@ -135,6 +145,12 @@ _COLUMNS = {
   table_name varchar(255) NOT NULL,
   form {long_text} NOT NULL,
   PRIMARY KEY (feed, table_id, log_offset, log_rows)""",
+    "tidelock_site": """
+  site varchar(64) NOT NULL,
+  identity varchar(255) NOT NULL,
+  own int NOT NULL,
+  bound_at {timestamp} NOT NULL DEFAULT {now},
+  PRIMARY KEY (site)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -36,7 +36,9 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         versions={name: column for name in tables if (column := version_of(feed, name))},
         replace=feed.on_conflict == "replace",
     )
-    if feed.source_url.dialect == "postgres":
+    if feed.sites is not None:
+        options = msgspec.structs.replace(options, coalesce_rows=0)  # a table waits for changes of one origin alone
+    if feed.source_url.dialect == "postgres" or feed.sites is not None:
         options = msgspec.structs.replace(
             options, idle_checkpoint_us=IDLE_CHECKPOINT_US, idle_checkpoint_bytes=IDLE_CHECKPOINT_BYTES
         )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
@@ -252,6 +253,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
     hive: Annotated[Hive, Meta(description="How a Hive target keeps its tables.")] = Hive()
     copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
+    sites: Annotated[
+        FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
+    ] = None
 
     def select(self, name: TableName) -> TableRule | None:
         """Returns the first rule that matches a source table."""

@@ -24,11 +24,12 @@ from tidelock.adapters.config.feed import (
     yaml_keys,
 )
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
-_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy}
+_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites}
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
@@ -93,6 +94,7 @@ class Reading:
         self._check_values(feed)
         self._check_hive(feed)
         self._check_log(feed)
+        self._check_sites(feed)
         self._check_tables(feed)
         return completed(feed)
 
@@ -200,6 +202,18 @@ class Reading:
             self._fail(("log",), f"use {_EMBEDDED} or kafka://host:port")
         if feed.consistency == "transaction" and feed.partitions > 1:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
+
+    def _check_sites(self, feed: Feed) -> None:
+        if feed.sites is None:
+            return
+        if feed.sites.source == feed.sites.target:
+            self._fail(("sites", "target"), "the two sites have one name; each server has its own")
+        if feed.sites.sister == feed.name:
+            self._fail(("sites", "sister"), "that is this feed; the sister goes the other way")
+        if feed.log_url is not None:
+            self._fail(("sites",), f"feeds of workers cannot name sites yet: log: {_EMBEDDED}")
+        if feed.target_url.scheme == "hive":
+            self._fail(("sites",), "nothing comes back from Hive: leave them out")
 
     def _check_tables(self, feed: Feed) -> None:
         seen: set[str] = set()

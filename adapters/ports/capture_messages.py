@@ -14,6 +14,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.mapping import Rule
+from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.records import Position
 
 FAILED: Final = 0x46
@@ -32,7 +33,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
     need keep nothing for us; None: that is not known.  `reader_name`: the name of all readers of this log of which one
     alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
-    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
+    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.  `node`,
+    `sites`: by which rule changes do not come back (`engine.capture.origin`), where the feed names sites or not.
     """
 
     source: Endpoint
@@ -51,6 +53,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     stored: Position | None = None
     reader_name: str = ""
     forms: tuple[TableForm, ...] = ()
+    sites: Sites | None = None
 
 
 class Learned(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, RECEIPTS
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
@@ -32,11 +33,14 @@ class FeedLog:
     def __init__(self, order: CaptureOrder) -> None:
         self._order = order
         self._mapping = Mapping(order.rules, order.own)
-        self._receipts = TableName(order.own, "tidelock_progress")
+        self._receipts = TableName(order.own, RECEIPTS)
         self.wanted = self._mapping.selects
 
     def is_marker(self, table: TableName) -> bool:
-        """Tells whether the table holds receipts of feeds that write to the source."""
+        """Tells whether the table holds receipts of feeds that write to the source; or their checkpoints, where sites
+        have names.  Then it may be of any schema: feeds that differ there do not pass each other by unseen."""
+        if self._order.sites is not None:
+            return table.table in (RECEIPTS, CHECKPOINTS)
         return table == self._receipts
 
     def understood(self, statement: SourceChunk) -> SourceChunk:
@@ -47,7 +51,7 @@ class FeedLog:
         """Yields the batches that the chunks of a reader make, step by step, and closes it at the end.  Raises
         SourceError."""
         order = self._order
-        machine = CaptureMachine(self._mapping, order.start, order.node)
+        machine = CaptureMachine(self._mapping, order.start, order.node, order.sites)
         cut = ChunkCutter(order.start, order.cuts).split if order.cuts else None
         try:
             for _ in steps:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Literal
 
 from tidelock.adapters.bookkeeping.lease import Entry
+from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.records import TableName
 
 
 @dataclasses.dataclass(frozen=True)
 class SinkOptions:
-    """`schema`: of the bookkeeping.  `origin`, `path`: the receipts' words for the source.
+    """`schema`: of the bookkeeping.  `origin`, `path`: the receipts' words for the source, of a feed without `sites`.
 
     `target_name`: source table to target table, for DDL.  `eager`: all sessions are opened right after a takeover, not
     each when its lane has its first batch.  `entry`: the name that a takeover leaves.  Lock waits, also of a takeover
@@ -26,6 +27,7 @@ class SinkOptions:
     lanes: int = 8
     origin: str = ""
     path: str = ""
+    sites: Sites | None = None
     zero_dates: Literal["dead_letter", "null"] = "dead_letter"
     target_name: Callable[[TableName], TableName] = lambda name: name
     eager: bool = False

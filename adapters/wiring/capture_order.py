@@ -24,12 +24,14 @@ def order_of(
 ) -> CaptureOrder:
     """Returns the order; the others as `CaptureOrder` has them."""
     target = feed.target_url
+    node = "" if target.scheme == "hive" else f"{target.host}:{target.port}"  # nothing comes back from there
     return CaptureOrder(
         source=feed.source_url,
         server_id=feed.server_id,
         rules=rules_of(feed),
         own=feed.schema,
-        node=f"{target.host}:{target.port}",
+        node=node,
+        sites=feed.sites.as_rule if feed.sites else None,
         start=start,
         images=images,
         further=tuple(further),

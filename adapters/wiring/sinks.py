@@ -19,6 +19,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None 
         lanes=feed.lanes,
         origin=source,
         path=source,
+        sites=feed.sites.as_rule if feed.sites else None,
         zero_dates=feed.zero_dates,
         synchronous_commit=feed.synchronous_commit,
         target_name=mapping.target,

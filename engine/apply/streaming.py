@@ -28,6 +28,7 @@ from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position
+from tidelock.engine.parallel.provenance import LOCAL, Provenance
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -101,6 +102,7 @@ class Streaming:
         self._piece: list[Change] = []
         self._parked: list[Change] = []
         self._orphans: dict[Place, None] = {}
+        self._provenance = LOCAL
         self._cover = receipts.ReceiptBuilder()
         self._total = 0
         self._taken: tuple[Position, int] | None = None
@@ -133,10 +135,12 @@ class Streaming:
         assert not self._batches.busy, "a large transaction runs alone"
         self._batches.streaming = True
 
-    def take(self, changes: list[Change], end: Position, end_us: int) -> None:
+    def take(self, changes: list[Change], end: Position, end_us: int, provenance: Provenance = LOCAL) -> None:
         """Take the next piece, up to the place `end` of the log; `end_us`: source time there, microseconds since the
-        epoch."""
+        epoch.  `provenance`: of the transaction; that of its first piece counts."""
         self._taken = end, end_us
+        if changes and not self.rows and self._phase is Phase.NONE:
+            self._provenance = provenance
         if changes:
             self._waiting.append(changes)
             self.rows += len(changes)
@@ -168,7 +172,10 @@ class Streaming:
             assert self._opening is not None
             self._emit(self._opening)
         elif self._phase is Phase.NONE and self._waiting:
-            self._opening = ApplyBatch(self._next_id(), LANE, [], receipts.NOTHING, 0, held=True)
+            origin, seen = self._provenance.origin, self._provenance.seen
+            self._opening = ApplyBatch(
+                self._next_id(), LANE, [], receipts.NOTHING, 0, held=True, origin=origin, seen=seen
+            )
             self._phase = Phase.OPENING
             self._emit(self._opening)
         elif self._phase is Phase.OPEN and self._sent is None:
@@ -197,7 +204,8 @@ class Streaming:
         run, aside = batches.parked_rows.sift(self._piece if search is None else search.tried, bad)
         self._parked = [change for change, _ in aside]
         steps = batches.steps(run, aside, in_order=search is not None)
-        self._emit_piece(steps, batches.rows_to_park(aside, id_, search), None, id_, len(run) + len(aside))
+        parked = batches.rows_to_park(aside, id_, search, self._provenance.origin)
+        self._emit_piece(steps, parked, None, id_, len(run) + len(aside))
 
     def _emit_piece(
         self,

@@ -26,6 +26,7 @@ from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
 from tidelock.engine.model.schema import SchemaMismatch, TargetTable
+from tidelock.engine.parallel.provenance import Provenance, origins_of, seen_of
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.events import TakenOver
 
@@ -130,7 +131,7 @@ class WindowPlanner:
             return True
         if (changes := self._effective(window, bound)) is None:
             return False
-        self._batches.plan(changes, end, end_us)
+        self._batches.plan(changes, end, end_us, origins_of(window), seen_of(window))
         return True
 
     def _bind(self, window: Sequence[LogBatch]) -> list[BoundBatch] | None:
@@ -207,11 +208,19 @@ class WindowPlanner:
             if window:
                 if (bound := self._bind(window)) is None or (changes := self._effective(window, bound)) is None:
                     return False
-                streaming.take(changes, window[-1].last, window[-1].end_us)
+                streaming.take(changes, window[-1].last, window[-1].end_us, _provenance(window))
             if not buffer.open:
                 streaming.end()
         streaming.go_on()
         return streaming.wants_more and bool(buffer)
+
+
+def _provenance(piece: Sequence[LogBatch]) -> Provenance:
+    """Returns the provenance of a piece of one transaction: where the source told of its first part, a batch ends with
+    it."""
+    origins = list(dict.fromkeys(origins_of(piece).values()))
+    assert len(origins) < 2, "a batch ends with a large transaction"
+    return Provenance(origins[0] if origins else None, seen_of(piece))
 
 
 def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:

@@ -9,6 +9,7 @@ import msgspec
 
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.model.errors import Hindrance
+from tidelock.engine.parallel.provenance import LOCAL, Provenance
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 
@@ -57,6 +58,7 @@ class InFlightBatch(msgspec.Struct, eq=False):
     """A batch of one lane.
 
     `changes`: those of all its segments.  `window`: the highest window of these.  `turn`: how far it is.
+    `provenance`: what its receipt says of them.
     `covered`: the changes that the transaction covers which was sent last.  It is a part of all where there is a
     `search` for a bad row, as the target has refused the batch.
     `effect`: how it was last sent; None while ROLLING_BACK: the trial told what it was for, and the next is composed
@@ -74,3 +76,4 @@ class InFlightBatch(msgspec.Struct, eq=False):
     effect: ApplyBatch | None = None
     tries: int = 0
     hindrance: Hindrance | None = None
+    provenance: Provenance = LOCAL

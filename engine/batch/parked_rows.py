@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tidelock.engine.model.index import folded_key
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row, Shape, TableName, read_extension
 from tidelock.engine.model.schema import Binding, Equality, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -32,6 +33,7 @@ class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
 
     `order`: (epoch, batch, n) of its parking.  `untried`: set aside with a bad row, and to be tried by itself, once by
     each owner (`engine.copy.chunk_merge`).  `orphan`: a row that it refers to was not there (`engine.batch.orphans`).
+    `origin`: the sites where it had been; None: it began at the source.
 
     Changes that must follow each other are parked in that order, which their places in the log do not tell where
     transactions come from several sources (a failover, a ring).
@@ -43,6 +45,7 @@ class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
     order: tuple[int, int, int] = (0, 0, 0)
     untried: bool = False
     orphan: bool = False
+    origin: Origin | None = None
 
 
 _DECODER = msgspec.msgpack.Decoder(ParkedChange, ext_hook=read_extension)
@@ -182,11 +185,18 @@ class ParkedRows:
 
 
 def parked_row(
-    change: Change, error: str, id_: EffectId, n: int, *, untried: bool = False, orphan: bool = False
+    change: Change,
+    error: str,
+    id_: EffectId,
+    n: int,
+    *,
+    untried: bool = False,
+    orphan: bool = False,
+    origin: Origin | None = None,
 ) -> ParkedRow:
     """The `n`th change that the batch `id_` parks."""
-    name = change.binding.name
-    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n), untried, orphan)
+    name, order = change.binding.name, (id_.epoch, id_.counter, n)
+    held = ParkedChange(change.binding.shape, change.before, change.after, order, untried, orphan, origin)
     return ParkedRow(
         change.source,
         change.number,

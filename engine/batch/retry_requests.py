@@ -5,6 +5,9 @@ never succeeds (counter-example 15).  A batch that fails leaves its rows parked,
 
 Rows that are tried again because their parent came (`engine.batch.orphans`) are split in halves too, in their order.
 
+A batch has one origin (`engine.model.origin`): a table's rows of several go in as many batches as it changes among
+them, in the order in which they were parked.
+
 *Untried* rows are set aside with a bad one among them, each the only change of its row (`engine.copy.chunk_merge`): a
 batch of such is split in halves until the bad ones stand alone.
 """
@@ -13,12 +16,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import groupby
 
 from tidelock.engine.batch.checked_steps import MakeSteps
 from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.batch.orphans import AGAIN
 from tidelock.engine.batch.parked_rows import Place, decode_change
 from tidelock.engine.log import receipts
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -27,7 +32,7 @@ from tidelock.engine.protocol.events import ParkedKey
 
 
 class RetryRequests:
-    """The requests, in groups that go together; a group is of one table and one `ParkedKey.wish`.
+    """The requests, in groups that go together; a group is of one table, one `ParkedKey.wish` and one origin.
 
     `running`: a batch of the first group is at the target.  `changes`: those that it makes.
 
@@ -66,7 +71,7 @@ class RetryRequests:
                 self._known[place] = None
                 groups.setdefault((row.table, row.wish), []).append(row)
         for _, group in sorted(groups.items()):
-            self._groups.append(tuple(sorted(group, key=_order)))
+            self._groups.extend(_runs(sorted(group, key=_order)))
 
     @property
     def places(self) -> list[Place]:
@@ -87,7 +92,13 @@ class RetryRequests:
         except SchemaMismatch as error:
             return self.refuse(id_, str(error))
         self._batch = ApplyBatch(
-            id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group))
+            id=id_,
+            lane=0,
+            steps=steps,
+            covered=receipts.NOTHING,
+            rows=0,
+            unparked=tuple(_places(group)),
+            origin=_origin(group[0]),
         )
         return self._batch
 
@@ -161,6 +172,15 @@ class RetryRequests:
     def _forget(self, group: Sequence[ParkedKey]) -> None:
         for place in _places(group):
             self._known.pop(place, None)
+
+
+def _runs(rows: Sequence[ParkedKey]) -> list[tuple[ParkedKey, ...]]:
+    """Cuts rows where their origin changes."""
+    return [tuple(run) for _, run in groupby(rows, key=_origin)]
+
+
+def _origin(row: ParkedKey) -> Origin | None:
+    return decode_change(row.change).origin
 
 
 def _order(row: ParkedKey) -> tuple[tuple[int, int, int], Place]:

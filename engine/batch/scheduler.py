@@ -22,12 +22,14 @@ from tidelock.engine.log.coalescer import Coalescer
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.provenance import LOCAL, Origins, Provenance, groups, least, runs
 from tidelock.engine.parallel.segments import Change, Segment
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -124,10 +126,21 @@ class BatchScheduler:
 
     # ------------------------------------------------------------------ plan
 
-    def plan(self, changes: list[Change], end: Position, end_us: int) -> None:
-        """Plans one window: its changes go to lanes; it ends at `end`, at source time `end_us`."""
+    def plan(
+        self,
+        changes: list[Change],
+        end: Position,
+        end_us: int,
+        origins: Origins | None = None,
+        seen: Position | None = None,
+    ) -> None:
+        """Plans one window: its changes go to lanes; it ends at `end`, at source time `end_us`.
+
+        `origins`: of changes that did not begin at the source.  `seen`: as `LogBatch.seen`, of all of them.
+        """
         assert not self.coalescer.rows, "what waits comes first"
-        self._watermark.open(end, self._append(changes), end_us)
+        made = self._append_apart(changes, origins, seen) if origins or seen is not None else self._append(changes)
+        self._watermark.open(end, made, end_us)
 
     def coalesce(self, batches: list[BoundBatch], end: Position, end_us: int) -> None:
         """Plans one window, of which some changes may wait for more of their tables."""
@@ -153,6 +166,22 @@ class BatchScheduler:
         if lane is None:
             return self.dispatcher.plan(window, changes)
         return self.dispatcher.plan_transactions(window, changes, lane)
+
+    def _append_apart(self, changes: list[Change], origins: Origins | None, seen: Position | None) -> int:
+        """Appends to lanes so that each batch has one origin; returns as `_append`."""
+        dispatcher = self.dispatcher
+        if not origins:
+            parts: list[tuple[Origin | None, list[Change]]] = [(None, changes)]
+        elif self._order.atomic:
+            parts = runs(changes, origins)
+        else:
+            parts = groups(changes, origins, dispatcher.keys_of(changes))
+        made = 0
+        for origin, part in parts:
+            dispatcher.provenance = Provenance(origin, seen)
+            made += self._append(part)
+        dispatcher.provenance = LOCAL
+        return made
 
     def plan_alone(self, lane: Lane, table: TableName, end: Position) -> None:
         """Plans something other than changes, on a lane that is none of ours: it follows everything planned so far, and
@@ -183,7 +212,10 @@ class BatchScheduler:
                 turn = Turn(segments[0].order)
                 changes = [change for segment in segments for change in segment.changes]
                 self._order.sent(turn, self.now)
-                self._send(InFlightBatch(lane.number, max(s.window for s in segments), changes, turn))
+                batch = InFlightBatch(lane.number, max(s.window for s in segments), changes, turn)
+                if segments[0].origin is not None or segments[0].seen is not None:
+                    batch.provenance = Provenance(segments[0].origin, least([s.seen for s in segments]))
+                self._send(batch)
         if retries and not self.rows and not self.streaming:
             self.parked_retry.send(self.now)
 
@@ -203,8 +235,10 @@ class BatchScheduler:
             steps=self.steps(run, parked, in_order=search is not None),
             covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
-            parked=self.rows_to_park(parked, id_, search),
+            parked=self.rows_to_park(parked, id_, search, batch.provenance.origin),
             held=self._order.atomic or probing,
+            origin=batch.provenance.origin,
+            seen=batch.provenance.seen,
         )
         self._dispatch(batch)
 
@@ -220,11 +254,15 @@ class BatchScheduler:
         return steps
 
     def rows_to_park(
-        self, parked: Sequence[tuple[Change, str]], id_: EffectId, search: BadRowSearch | None
+        self,
+        parked: Sequence[tuple[Change, str]],
+        id_: EffectId,
+        search: BadRowSearch | None,
+        origin: Origin | None = None,
     ) -> tuple[ParkedRow, ...]:
-        """The rows that the batch or piece `id_` parks, with their errors."""
+        """The rows that the batch or piece `id_` parks, with their errors; `origin`: theirs."""
         return tuple(
-            parked_row(change, error, id_, n, orphan=search is not None and change in search.orphans)
+            parked_row(change, error, id_, n, orphan=search is not None and change in search.orphans, origin=origin)
             for n, (change, error) in enumerate(parked)
         )
 

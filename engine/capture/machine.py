@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidelock.engine.capture import origin
 from tidelock.engine.capture.mapping import Mapping, TableMapping
+from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
 from tidelock.engine.capture.row_filter import Untold
 from tidelock.engine.model.errors import RESYNC, Alarm
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import (
     Ddl,
     DdlKind,
@@ -34,16 +35,15 @@ class CaptureMachine:
     """Turns chunks of a source's log into batches of the ordered log.
 
     `start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next.
-    `node`: the node that the batches go to; '' where loops cannot be.
+    `node`: the node that the batches go to; '' where loops cannot be.  `sites`: of a feed that names them.
     """
 
-    def __init__(self, mapping: Mapping, start: Position, node: str = "") -> None:
+    def __init__(self, mapping: Mapping, start: Position, node: str = "", sites: Sites | None = None) -> None:
         self._mapping = mapping
-        self._node = node
+        self._loop: LoopFilter = NodeFilter(node) if sites is None else SiteFilter(sites)
         self._last = start
         self._resent = True
         self._tables: dict[int, TableMapping] = {}
-        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from the node it would go to
         self._open = start.rows > 0  # the last transaction goes on in the next chunk
         self._plain = True  # no table so far needs its rows changed
 
@@ -59,6 +59,8 @@ class CaptureMachine:
                 effects.extend(Publish(batch) for chunk in chunks if (batch := self._batch(chunk)) is not None)
         except _Unfiltered as error:
             effects.append(Halt(error.alarm))
+        except Untraceable as error:
+            effects.append(Halt(error.alarm(self._last)))
         return effects
 
     def _batch(self, chunk: SourceChunk) -> LogBatch | None:
@@ -67,11 +69,16 @@ class CaptureMachine:
         transactions: list[Transaction] = []
         rows: list[RowChange] = []
         ddl: Ddl | None = None
+        origins: dict[Origin, int] = {}
+        loop, seen = self._loop, None
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-            elif self._admits(source):
-                self._append(source, transactions, rows)
+            elif loop.admits(source):
+                if not transactions:
+                    seen = loop.seen
+                number = 0 if loop.origin is None else origins.setdefault(loop.origin, len(origins) + 1)
+                self._append(source, number, transactions, rows)
         if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
             return None
         batch = LogBatch(
@@ -83,20 +90,12 @@ class CaptureMachine:
             ddl=ddl,
             end_us=chunk.transactions[-1].commit_us if chunk.transactions else chunk.server_us,
             resent=self._resent,
+            origins=tuple(origins),
+            seen=seen,
         )
         self._resent = False
         self._last = chunk.last
         return batch
-
-    def _admits(self, source: SourceTransaction) -> bool:
-        """Is the transaction not one that came from where it would go?
-
-        One that comes in parts shows its mark in the first alone: the receipt is its first row.
-        """
-        identity = (source.source, source.number)
-        if self._foreign != identity:
-            self._foreign = None if origin.admits(source.marks, self._node) else identity
-        return self._foreign is None
 
     def _announce(self, shapes: dict[int, Shape]) -> dict[int, Shape]:
         out: dict[int, Shape] = {}
@@ -109,8 +108,11 @@ class CaptureMachine:
             out[number] = mapped.shape
         return out
 
-    def _append(self, source: SourceTransaction, transactions: list[Transaction], rows: list[RowChange]) -> None:
-        """Add a transaction's rows.  A part without rows still tells where its transaction ends."""
+    def _append(
+        self, source: SourceTransaction, origin: int, transactions: list[Transaction], rows: list[RowChange]
+    ) -> None:
+        """Add a transaction's rows; `origin`: as `Transaction` has it.  A part without rows still tells where its
+        transaction ends."""
         first = len(rows)
         if self._plain:
             rows += source.rows
@@ -118,7 +120,9 @@ class CaptureMachine:
             rows += [mapped for row in source.rows if (mapped := self._mapped(row)) is not None]
         if len(rows) > first or not source.complete or self._open:
             self._open = not source.complete
-            transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
+            transactions.append(
+                Transaction(source.source, source.number, first, source.complete, source.commit_us, origin)
+            )
 
     def _mapped(self, row: RowChange) -> RowChange | None:
         table = self._tables[row.table]

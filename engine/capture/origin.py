@@ -1,20 +1,197 @@
-"""Loop control: which transactions of a source log came from a tidelock feed, and whence.
+"""Loop control: which transactions of a source's log came from a feed, by what way, and which of them go on.
 
-A replicated transaction carries its receipt: an insert into `tidelock_progress` whose `origin` and `path` name the
-nodes it came through.  Only receipt *inserts* mark; a transaction whose path already holds the node it is about to be
-sent to would return to where it was, so it is dropped (design 6, "The marker names origin and path").
+A replicated transaction carries its receipt: an insert into `tidelock_progress`, or at PostgreSQL a message with the
+same content.  Only receipts that are *inserted* mark.  There are two rules:
+
+- *Sites* (`SiteFilter`): feeds give names to sites.  The path of a change is that of its own transaction's receipt, and
+  the site that it is read from; without a receipt it begins there.  It goes on to a site unless that is in its path.
+- *Nodes* (`NodeFilter`): feeds that name no sites know servers by `host:port`.  A receipt then names the last node
+  alone, and one server may go by two names, so this keeps nothing but a change's way straight back.
+
+What cannot be told ends the reading: a receipt without sites among feeds that have some, or the other way round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
 
-from tidelock.engine.model.records import Row
+import msgspec
 
-# The last two columns of `tidelock_progress` (adapters.bookkeeping.tables): origin and path, the path joined by spaces.
-_ORIGIN, _PATH = -2, -1
+from tidelock.engine.model.errors import RESYNC, Alarm
+from tidelock.engine.model.origin import MOST_SITES, Origin, read
+from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row, SourceTransaction
+
+# Places of the columns of `tidelock_progress` and `tidelock_checkpoint` (adapters.bookkeeping.tables).
+_FEED, _PATH, _MARKS, _SEEN = 0, 6, 7, 8
+_GROUP, _POSITION, _SITE = 1, 2, 4
+_POSITIONS: Final = msgspec.json.Decoder(Position)
+EMBEDDED_GROUP: Final = 0
 
 
-def admits(marks: Sequence[tuple[int, Row]], node: str) -> bool:
-    """May a transaction with these receipt rows go on to `node`?  Local ones (no mark) always may."""
-    return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for _, row in marks)
+class Sites(msgspec.Struct, frozen=True):
+    """Sites that a feed is between, by their names.
+
+    `own`: only changes that began at the source go on.  `mark`: words that changes are marked with from here on.
+    `drop`: changes with one of these words go no further.  `sister`: name of the feed that goes the other way.
+    """
+
+    source: str
+    target: str
+    own: bool = False
+    mark: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    sister: str = ""
+
+    @property
+    def local(self) -> Origin:
+        """Origin of a change that begins at the source."""
+        return Origin((self.source,), self.mark)
+
+
+class Untraceable(Exception):
+    """Error of a transaction of which it cannot be said whether it may go on; `advice`: what an operator does."""
+
+    def __init__(self, words: str, advice: str) -> None:
+        super().__init__(words)
+        self.advice = advice
+
+    def alarm(self, at: Position) -> Alarm:
+        """Returns the halt that it is, behind the place `at`."""
+        return Alarm("origin", str(self), self.advice, str(at))
+
+
+class LoopFilter(Protocol):
+    """Takes the transactions of a log in order, one that comes in parts by its parts.
+
+    `origin`: of the transaction that was admitted last; None: it began at the source.  `seen`: as `LogBatch.seen`, of
+    that transaction.
+    """
+
+    origin: Origin | None
+    seen: Position | None
+
+    def admits(self, source: SourceTransaction) -> bool:
+        """Is the transaction one that goes on?  Raises Untraceable."""
+        ...
+
+
+class NodeFilter:
+    """The rule by nodes; `node`: the one that changes go to, '' where loops cannot be."""
+
+    origin: Origin | None = None
+    seen: Position | None = None
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from that node
+
+    def admits(self, source: SourceTransaction) -> bool:
+        """Is the transaction not one that came from where it would go?
+
+        One that comes in parts shows its receipt in the first alone: it is its first row.
+        """
+        if self._foreign is None and not source.marks:
+            return True
+        identity = (source.source, source.number)
+        if self._foreign != identity:
+            self._foreign = None if self._passes(source) else identity
+        return self._foreign is None
+
+    def _passes(self, source: SourceTransaction) -> bool:
+        receipts = list(_rows(source, RECEIPT))
+        if self._node:
+            for row in receipts:
+                if len(row) > _MARKS and row[_SEEN] is not None:
+                    raise Untraceable(
+                        f"feed {row[_FEED]} writes to the source and names sites ({row[_PATH]}), this feed names none",
+                        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
+                    )
+        return admits(receipts, self._node)
+
+
+def admits(receipts: Sequence[Row], node: str) -> bool:
+    """May a transaction with these receipts go on to `node`?  Local ones (no receipt) always may."""
+    return not node or not any(node in (row[_PATH - 1], *str(row[_PATH]).split(" ")) for row in receipts)
+
+
+class SiteFilter:
+    """The rule by sites."""
+
+    def __init__(self, sites: Sites) -> None:
+        self.origin: Origin | None = None
+        self.seen: Position | None = None
+        self._sites = sites
+        self._identity = ("", -1)  # of the last transaction
+        self._admitted = True
+        self._origins: dict[tuple[str, str | None], Origin] = {}  # by path and marks as they are spelled
+
+    def admits(self, source: SourceTransaction) -> bool:
+        """Is the target's site not in the transaction's path?  One that comes in parts shows its receipt in the first
+        alone."""
+        identity = (source.source, source.number)
+        if identity != self._identity:
+            self._identity = identity
+            self.origin, self._admitted = None, True
+            if source.marks:
+                self._admitted = self._passes(list(_rows(source, RECEIPT)), source)
+        elif source.marks and any(_rows(source, RECEIPT)):
+            raise _two_receipts(source)
+        if source.marks:
+            self._note_checkpoints(source)
+        return self._admitted
+
+    def _passes(self, receipts: Sequence[Row], source: SourceTransaction) -> bool:
+        sites = self._sites
+        if not receipts:
+            return True
+        if len(receipts) > 1:
+            raise _two_receipts(source)
+        self.origin = self._origin(receipts[0])
+        if sites.own or sites.target in self.origin.path:
+            return False
+        return not any(mark in sites.drop for mark in self.origin.marks)
+
+    def _origin(self, row: Row) -> Origin:
+        """Returns the origin of a transaction with this receipt, as it is at the target."""
+        path: str = row[_PATH]
+        marks: str | None = row[_MARKS] if len(row) > _MARKS else None
+        if (known := self._origins.get((path, marks))) is not None:
+            return known
+        sites = self._sites
+        try:
+            been = read(path)
+            words = read(marks or "")
+        except ValueError as error:
+            raise Untraceable(
+                f"feed {row[_FEED]} writes to the source and names no sites: its receipt says {path!r} ({error})",
+                f"Name that feed's sites (`sites:`), run it, then {RESYNC}",
+            ) from None
+        if sites.source in been or len(been) >= MOST_SITES:
+            raise Untraceable(
+                f"a change that feed {row[_FEED]} has brought was here before: its path is {path}, read at site "
+                f"{sites.source}",
+                "Two sites have one name, or feeds name one site differently: give each its own in all feeds; then "
+                f"{RESYNC}",
+            )
+        made = Origin((*been, sites.source), tuple(dict.fromkeys((*words, *sites.mark))))
+        self._origins[path, marks] = made
+        return made
+
+    def _note_checkpoints(self, source: SourceTransaction) -> None:
+        """Takes the sister's checkpoint: what follows in the log was made when the source had applied all before it."""
+        for row in _rows(source, CHECKPOINT):
+            known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
+            if known and len(row) > _SITE and row[_SITE] == self._sites.target:
+                self.seen = _POSITIONS.decode(row[_POSITION])
+
+
+def _rows(source: SourceTransaction, kind: int) -> Iterator[Any]:
+    return (row for found, row in source.marks if found == kind)
+
+
+def _two_receipts(source: SourceTransaction) -> Untraceable:
+    return Untraceable(
+        f"transaction {source.source}:{source.number} of the source's log holds more than one receipt of feeds",
+        f"Only feeds may write into `tidelock_progress`: take the right away from others, then {RESYNC}",
+    )

@@ -37,6 +37,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from tidelock.engine.model.origin import Origin
+
 _UNKNOWN_CODE: Final = 1  # MessagePack extension type
 
 
@@ -208,6 +210,7 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `first`: index of its first row in `LogBatch.rows`; its rows end where the next transaction's begin.
     `complete`: its commit is in this batch (a large transaction spans several batches).
     `commit_us`: source commit time, microseconds since the epoch (0: unknown).
+    `origin`: n, where the n-th of `LogBatch.origins` is where it has been; 0: it began at the source.
     """
 
     source: str
@@ -215,6 +218,7 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: int
     complete: bool = True
     commit_us: int = 0
+    origin: int = 0
 
 
 class RowChange(msgspec.Struct, array_like=True, gc=False):
@@ -277,6 +281,9 @@ class LogBatch(msgspec.Struct, array_like=True):
     `shapes`: tables first used in this batch, by their number.
     `end_us`: commit time of the last transaction seen, also of filtered ones (0: unknown).
     `resent`: this batch answers a resend request, so its `prev` is taken as is (design 4).
+    `origins`: of transactions that came to the source from other sites.
+    `seen`: a place in the *target's* log; the source had applied all before it when it made these changes.  None: that
+    is not known, or the feed has no sites.
     """
 
     prev: Position
@@ -287,6 +294,12 @@ class LogBatch(msgspec.Struct, array_like=True):
     ddl: Ddl | None = None
     end_us: int = 0
     resent: bool = False
+    origins: tuple[Origin, ...] = ()
+    seen: Position | None = None
+
+
+RECEIPT: Final = 0
+CHECKPOINT: Final = 1
 
 
 class SourceTransaction(msgspec.Struct, array_like=True):
@@ -295,7 +308,8 @@ class SourceTransaction(msgspec.Struct, array_like=True):
     `first_ordinal`: ordinal of the first row image in this part, counted before tables were filtered out;
     `ordinals`: how many row images this part spans, filtered ones included.
     `file`, `end`: where reading goes on after it.  `rows`: those of the wanted tables.
-    `marks`: rows it inserted into `tidelock_progress` (design 6), as (shape number, row); a replicated transaction.
+    `marks`: what feeds that write to the source have left in it, as (kind, row): receipts (`RECEIPT`, rows inserted
+    into `tidelock_progress`, design 6) and checkpoints (`CHECKPOINT`, rows of `tidelock_checkpoint`).
     """
 
     source: str

@@ -33,6 +33,7 @@ from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_keys import RowKeys
 from tidelock.engine.parallel.lock_request import LockRequest, Mode, RequestKeys, S, X
 from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.provenance import LOCAL
 from tidelock.engine.parallel.segments import Change, Segment
 from tidelock.engine.parallel.table_affinity import TableAffinity
 
@@ -43,7 +44,7 @@ class Dispatcher:
     `waits`: how many waits for a segment of another lane were planned, ever.  `batch_rows`: changes that a batch may
     have.  `min_rows_per_lane`: a window takes as many lanes as are filled with so many changes each; 0: all.
     `whole_lanes`: tables with a lane of their own share the first so many; 0: all.  `locking` may be off in one test,
-    to show what the locks are for.
+    to show what the locks are for.  `provenance`: of the changes that are planned next.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Dispatcher:
         self._requests: dict[Binding, RequestKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
         self._order = 0
+        self.provenance = LOCAL
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
         """Locks the binding's changes by `keys` from now on."""
@@ -216,6 +218,7 @@ class Dispatcher:
 
     def _segment(self, lane: int, window: int, predecessors: Sequence[LockHolder]) -> Segment:
         segment = self._follow(Segment(self._order, lane, window), predecessors)
+        segment.origin, segment.seen = self.provenance.origin, self.provenance.seen
         self.lanes[lane].append(segment)
         return segment
 
@@ -235,6 +238,14 @@ class Dispatcher:
         if not requests or requests.keys().isdisjoint([c.binding for c in changes]):
             return exclusive, None
         return exclusive, [keys(c.before, c.after) if (keys := requests.get(c.binding)) else [] for c in changes]
+
+    def keys_of(self, changes: Sequence[Change]) -> list[list[tuple[Digest, bool]]]:
+        """Returns for each change the keys that it locks, and whether for itself alone."""
+        exclusive, requests = self._keys_of(changes)
+        keys = [[(key, True) for key in own] for own in exclusive]
+        for own, more in zip(keys, requests or (), strict=False):
+            own += [(digest(key), bool(mode)) for key, mode in more]
+        return keys
 
     def _writes(self, requests: list[list[LockRequest]]) -> bool:
         """Returns whether a key with readers is wanted in mode X, in this window or in flight; else readers wait for

@@ -1,6 +1,7 @@
 """Lanes: ordered queues of segments, each with at most one batch running at the target.
 
-A batch is a prefix of the lane's queue of runnable segments; it ends before the first blocked one (counter-example 10).
+A batch is a prefix of the lane's queue of runnable segments; it ends before the first blocked one (counter-example
+10), and before one of another origin.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class Lane:
         assert not self.running, "one batch a lane"
         rows = 0
         queue = self.queue
+        origin = queue[0].origin if queue else None
         while queue and queue[0].runnable and (not rows or rows + len(queue[0].changes) <= limit):
+            if queue[0].origin is not origin and queue[0].origin != origin:
+                break
             segment = queue.popleft()
             rows += len(segment.changes)
             self.running.append(segment)

@@ -12,7 +12,8 @@ from sys import getsizeof
 
 import msgspec
 
-from tidelock.engine.model.records import Row, RowChange, Transaction
+from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.lock_holder import LockHolder
 
@@ -52,9 +53,10 @@ class Segment:
 
     `order`: its place among all segments, in the order of the log.  `window`: number of the planning window.
     `holder`: of its locks, and of what it waits for; `keys`: the list that the holder has.
+    `origin`, `seen`: what its batch's receipt says of the changes (`parallel.provenance`).
     """
 
-    __slots__ = ("changes", "holder", "keys", "lane", "order", "window")
+    __slots__ = ("changes", "holder", "keys", "lane", "order", "origin", "seen", "window")
 
     def __init__(self, order: int, lane: int, window: int) -> None:
         self.order = order
@@ -63,6 +65,8 @@ class Segment:
         self.changes: list[Change] = []
         self.holder = LockHolder(order, lane)
         self.keys = self.holder.keys
+        self.origin: Origin | None = None
+        self.seen: Position | None = None
 
     @property
     def runnable(self) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -119,6 +120,9 @@ class ApplyBatch(msgspec.Struct, gc=False):
     then `steps` in order, then `parked` rows into and `unparked` ones (source, number, ordinal) out of
     `tidelock_parked`.
 
+    `origin`, `seen`: what the receipt says of the changes (`engine.model.origin`, `LogBatch.seen`); None: they began at
+    the source, and what that had seen is not known.
+
     `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
     `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
     Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
@@ -132,6 +136,8 @@ class ApplyBatch(msgspec.Struct, gc=False):
     parked: tuple[ParkedRow, ...] = ()
     unparked: tuple[tuple[str, int, int], ...] = ()
     held: bool = False
+    origin: Origin | None = None
+    seen: Position | None = None
 
 
 class ApplyPiece(msgspec.Struct, gc=False):

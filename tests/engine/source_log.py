@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidelock.engine.model import records
 from tidelock.engine.model.records import Ddl, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
 
 FILE = "log.000001"
 RECEIPT = -1  # in place of a table's number: the row that marks a replicated transaction
-_SHAPE_OF_RECEIPTS = 99
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,12 @@ class SourceLog:
         images: list[tuple[int, Row | None, Row | None]],
         path: tuple[str, ...] = (),
         ddl: Callable[[str, int], Ddl] | None = None,
+        of_sites: tuple[str, ...] = (),
     ) -> Committed:
-        """`path`: the nodes it came through, oldest first; empty: it is local."""
+        """`path`: the nodes it came through, oldest first; empty: it is local.  `of_sites`: what a receipt has besides,
+        of a feed that names sites."""
         number = 1 + sum(t.source == source for t in self.transactions)
-        marked = ((RECEIPT, None, ("feed", 0, 1, 1, b"", path[0], " ".join(path))),) if path else ()
+        marked = ((RECEIPT, None, ("feed", 0, 1, 1, b"", path[0], " ".join(path), *of_sites)),) if path else ()
         place, self.end = self.end, self.end + 100
         made = Committed(
             source, number, place, self.end, (*marked, *images), path, ddl(source, number) if ddl else None
@@ -92,7 +94,7 @@ class Reader:
         first = self._taken
         upto = min(first + most, len(one.images))
         marks = () if self._parted is one else tuple(
-            (_SHAPE_OF_RECEIPTS, row) for table, _, row in one.images[:upto] if table == RECEIPT and row is not None
+            (records.RECEIPT, row) for table, _, row in one.images[:upto] if table == RECEIPT and row is not None
         )  # fmt: skip
         rows = [
             RowChange(table, before, after, ordinal)

@@ -12,6 +12,7 @@ from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.row_filter import Compare
 from tidelock.engine.model.records import (
+    RECEIPT,
     Column,
     Ddl,
     DdlKind,
@@ -122,7 +123,7 @@ def test_a_large_transaction_tells_where_it_ends_even_without_rows() -> None:
 
 
 def mark(origin: str, path: str) -> tuple[tuple[int, Row], ...]:
-    return ((9, ("shop", 0, 1, 1, b"", origin, path)),)
+    return ((RECEIPT, ("shop", 0, 1, 1, b"", origin, path)),)
 
 
 def test_what_came_from_a_node_does_not_go_back_to_it() -> None:

@@ -1,4 +1,4 @@
-"""Changes that came through a node do not return to it: by hand, and in networks of capture machines."""
+"""Changes that came through a node or a site do not return to it: by hand, and in networks of capture machines."""
 
 import pytest
 from hypothesis import settings
@@ -8,8 +8,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.engine.source_log import FILE, Reader, SourceLog
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.capture.origin import admits
-from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.capture.origin import NodeFilter, SiteFilter, Sites, Untraceable, admits
+from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.records import (
+    CHECKPOINT,
+    RECEIPT,
+    Column,
+    Kind,
+    LogBatch,
+    Position,
+    RowChange,
+    Shape,
+    SourceTransaction,
+    TableName,
+    Transaction,
+)
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
@@ -17,8 +30,8 @@ from tidelock.engine.protocol.events import SourceRead
 ROW = ("shop", 0, 1, 7, b"\x80")
 
 
-def mark(origin: str, path: str) -> tuple[int, tuple]:
-    return (3, (*ROW, origin, path))
+def mark(origin: str, path: str) -> tuple:
+    return (*ROW, origin, path)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +56,87 @@ def test_a_feed_without_a_node_name_goes_one_way_and_takes_all() -> None:
     assert admits([mark("south", "north south")], "") and admits([mark("south", "")], "")
 
 
+# ------------------------------------------------------------------ sites
+
+
+def marked(number: int, path: str, marks: str = "", count: int = 1) -> SourceTransaction:
+    """A transaction of a feed that names sites."""
+    row = (*ROW, path.split(" ")[0], path, marks, "")
+    return SourceTransaction("0-1", number, FILE, 4, [], marks=((RECEIPT, row),) * count)
+
+
+def local(number: int) -> SourceTransaction:
+    return SourceTransaction("0-1", number, FILE, 4, [])
+
+
+def test_a_path_grows_by_the_site_that_a_change_is_read_from() -> None:
+    taken = SiteFilter(Sites("b", "c"))
+    assert taken.admits(marked(1, "x a")) and taken.origin == Origin(("x", "a", "b"))
+    assert taken.admits(local(2)) and taken.origin is None
+    assert not taken.admits(marked(3, "c a"))
+    assert not taken.admits(SourceTransaction("0-1", 3, FILE, 4, [])), "the rest of it"
+    assert taken.admits(local(4))
+
+
+def test_own_changes_alone_go_on_if_the_feed_says_so() -> None:
+    taken = SiteFilter(Sites("b", "c", own=True))
+    assert taken.admits(local(1)) and not taken.admits(marked(2, "a")) and taken.admits(local(3))
+
+
+def test_words_that_changes_are_marked_with_add_up_and_end_their_way() -> None:
+    first = SiteFilter(Sites("b", "c", mark=("eu-only", "slow")))
+    assert first.admits(marked(1, "a", "fast eu-only"))
+    assert first.origin == Origin(("a", "b"), ("fast", "eu-only", "slow"))
+    assert Sites("b", "c", mark=("eu-only",)).local == Origin(("b",), ("eu-only",))
+    last = SiteFilter(Sites("b", "d", drop=("eu-only",)))
+    assert not last.admits(marked(1, "a", "fast eu-only")) and last.admits(marked(2, "a", "fast"))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (marked(1, "127.0.0.1:3306"), "names no sites"),
+        (marked(1, "a b"), "was here before"),
+        (marked(1, "a", count=2), "more than one receipt"),
+    ],
+    ids=["a node", "this site again", "two receipts"],
+)
+def test_what_cannot_be_told_ends_the_reading(found: SourceTransaction, words: str) -> None:
+    with pytest.raises(Untraceable, match=words):
+        SiteFilter(Sites("b", "c")).admits(found)
+
+
+def test_a_receipt_behind_other_rows_of_its_transaction_ends_the_reading() -> None:
+    taken = SiteFilter(Sites("b", "c"))
+    taken.admits(marked(1, "a"))
+    with pytest.raises(Untraceable, match="more than one receipt"):
+        taken.admits(marked(1, "a"))
+
+
+def test_a_feed_without_sites_does_not_take_what_one_with_sites_has_brought() -> None:
+    with pytest.raises(Untraceable, match="this feed names none"):
+        NodeFilter("db2:3306").admits(marked(1, "a"))
+    assert NodeFilter("").admits(marked(1, "a")), "a lake sends nothing back"
+
+
+def checkpoint(feed: str, offset: int, site: str, group: int = 0) -> SourceTransaction:
+    place = f'["log.000007", {offset}, 0, "", ""]'
+    marks = ((CHECKPOINT, (feed, group, place, "2026-11-25", site)),)
+    return SourceTransaction("0-1", 1000 + offset, FILE, 4, [], marks=marks)
+
+
+def test_what_the_source_had_seen_is_told_by_the_sisters_checkpoints_alone() -> None:
+    taken = SiteFilter(Sites("b", "c", sister="c-b"))
+    seen = []
+    for one in (
+        local(1), checkpoint("c-b", 100, "c"), local(2), checkpoint("other", 900, "c"), checkpoint("c-b", 800, "a"),
+        checkpoint("c-b", 700, "c", group=1), local(3), checkpoint("c-b", 200, "c"), local(4),
+    ):  # fmt: skip
+        assert taken.admits(one)
+        seen.append(taken.seen.offset if taken.seen else None)
+    assert [seen[n] for n in (0, 2, 6, 8)] == [None, 100, 100, 200]
+
+
 # ------------------------------------------------------------------ nodes that feed each other
 
 NETWORKS = {
@@ -57,9 +151,11 @@ SHAPE = Shape(TableName("shop", "note"), (Column("id", Kind.INT),), ("id",))
 
 
 class Feed:
-    """Reads one node's log through the capture machine; `applied`: what its receipts at the other node cover."""
+    """Reads one node's log through the capture machine; `applied`: what its receipts at the other node cover.  `sites`:
+    it names its nodes as sites."""
 
-    def __init__(self, name: str, log: SourceLog) -> None:
+    def __init__(self, name: str, log: SourceLog, sites: bool) -> None:
+        self.sites = sites
         self.source, self.target = name.split("→")
         self.log = log
         self.applied: list[tuple[str, int, int]] = []
@@ -68,7 +164,8 @@ class Feed:
 
     def restart(self) -> None:
         self.reader = Reader(self.log, self.place, {0: SHAPE})
-        self.machine = CaptureMachine(Mapping([Rule("shop.note", "shop.note")]), self.place, self.target)
+        sites = Sites(self.source, self.target) if self.sites else None
+        self.machine = CaptureMachine(Mapping([Rule("shop.note", "shop.note")]), self.place, self.target, sites)
 
     def read(self, ordinals: int) -> list[LogBatch]:
         return [e.batch for e in self.machine.step(0, [SourceRead([self.reader.read(ordinals)])]) if type(e) is Publish]
@@ -77,11 +174,11 @@ class Feed:
 class Nodes(RuleBasedStateMachine):
     """Rows are committed at nodes and carried on; each must reach every node once a way, and none where it was."""
 
-    @initialize(network=st.sampled_from(sorted(NETWORKS)))
-    def start(self, network: str) -> None:
+    @initialize(network=st.sampled_from(sorted(NETWORKS)), sites=st.booleans())
+    def start(self, network: str, sites: bool) -> None:
         names = NETWORKS[network]
         self.logs = {node: SourceLog() for node in sorted({n for name in names for n in name.split("→")})}
-        self.feeds = {name: Feed(name, self.logs[name[0]]) for name in names}
+        self.feeds = {name: Feed(name, self.logs[name[0]], sites) for name in names}
         self.born: dict[int, str] = {}  # row → the node it was committed at
         self.arrived: dict[int, list[str]] = {}  # row → nodes it came to, once for each time
 
@@ -105,10 +202,11 @@ class Nodes(RuleBasedStateMachine):
         for batch in feed.read(ordinals):
             ends = [t.first for t in batch.transactions[1:]] + [len(batch.rows)]
             for one, end in zip(batch.transactions, ends, strict=False):
-                self.apply(feed, one, batch.rows[one.first : end])
+                origin = batch.origins[one.origin - 1] if one.origin else None
+                self.apply(feed, one, batch.rows[one.first : end], origin)
             feed.place = batch.last
 
-    def apply(self, feed: Feed, one: Transaction, rows: tuple[RowChange, ...]) -> None:
+    def apply(self, feed: Feed, one: Transaction, rows: tuple[RowChange, ...], origin: Origin | None) -> None:
         """One target transaction, marked with the whole way; rows that a receipt covers are left out."""
         fresh = [row for row in rows if (one.source, one.number, row.ordinal) not in feed.applied]
         if not fresh:
@@ -116,10 +214,14 @@ class Nodes(RuleBasedStateMachine):
         feed.applied += [(one.source, one.number, row.ordinal) for row in fresh]
         came = next(t for t in feed.log.transactions if (t.source, t.number) == (one.source, one.number))
         path = (*came.path, feed.source)
+        if feed.sites:
+            assert (origin.path if origin is not None else (feed.source,)) == path
         assert feed.target not in path, f"back where it was: {'→'.join((*path, feed.target))}"
         for row in fresh:
             self.arrived[row.after[0]].append(feed.target)
-        self.logs[feed.target].commit(f"server {feed.target}", [(0, None, row.after) for row in fresh], path)
+        of_sites = ("", "") if feed.sites else ()
+        images = [(0, None, row.after) for row in fresh]
+        self.logs[feed.target].commit(f"server {feed.target}", images, path, of_sites=of_sites)
 
     @rule(feed=st.integers(0, 5))
     def crash_before_the_place_was_saved(self, feed: int) -> None:

@@ -13,6 +13,7 @@ from hypothesis.stateful import (
 )
 
 from tests.engine.world import ACCOUNT, change
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.segments import Segment
 
@@ -45,6 +46,20 @@ def test_a_batch_is_a_runnable_prefix_of_at_most_the_limit_or_one_segment(sizes:
     assert stopped and (batch or not queued or queued[0].holder.pending_predecessors)
     assert lane.rows == total == sum(len(one.changes) for one in queued)
     assert list(lane.queue) == rest
+
+
+def test_a_batch_ends_before_a_segment_of_another_origin() -> None:
+    lane = Lane(0)
+    for n, origin in enumerate([None, None, Origin(("a",)), Origin(("a",)), None]):
+        one = segment(n, 1)
+        one.origin = origin
+        lane.append(one)
+    batches = []
+    while lane.ready:
+        lane.cut(100)
+        batches.append([one.order for one in lane.running])
+        lane.finish()
+    assert batches == [[0, 1], [2, 3], [4]]
 
 
 def test_counter_example_10_a_lane_stays_in_log_order() -> None:

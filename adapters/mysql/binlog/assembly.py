@@ -26,7 +26,7 @@ from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, Unsuitab
 from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group, Proof, carried, decode, encode
-from tidelock.engine.model.records import Ddl, Position, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Ddl, Position, SourceChunk, SourceTransaction
 
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
@@ -180,7 +180,7 @@ class Assembly:
     def _grown(self, ordinal: int, kept: int, role: Role, size: int) -> None:
         """Count rows of an event of `size` bytes that were added, the first with this ordinal, behind those `kept`."""
         state = self.state
-        if ordinal < self._skip or role is Role.MARKER:
+        if ordinal < self._skip or role is not Role.WANTED:
             self._sift(kept, role)
         rows = state.rows
         if state.ordinal > self._skip:
@@ -189,7 +189,7 @@ class Assembly:
             self._relieve()
 
     def _sift(self, kept: int, role: Role) -> None:
-        """Drops rows that an earlier reader handed out, and takes a marker table's rows as marks.
+        """Drops rows that an earlier reader handed out, and takes rows of feeds' own tables as marks.
 
         Marks stay, however early they were: the first part that is handed out must tell whence the transaction came,
         also where that part begins in its middle.
@@ -197,8 +197,9 @@ class Assembly:
         state = self.state
         found = state.rows[kept:]
         del state.rows[kept:]
-        if role is Role.MARKER:
-            state.marks.extend((row.table, row.after) for row in found if row.after is not None)
+        if role is not Role.WANTED:
+            kind = RECEIPT if role is Role.MARKER else CHECKPOINT
+            state.marks.extend((kind, row.after) for row in found if row.after is not None)
         else:
             state.rows.extend(row for row in found if row.ordinal >= self._skip)
 
@@ -268,16 +269,18 @@ class Assembly:
     def commit(self, end: int, when_us: int) -> None:
         """End the open group, which is whole; `end`: offset after it.
 
-        It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader.
+        It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader; then a chunk ends
+        with it: whoever applies it as it comes takes nothing else with it.
         """
         state = self.state
         state.server_us = state.commit_us = state.commit_us or when_us
+        ends_chunk = state.parted or state.first > 0
         if state.rows or state.marks or state.parted or state.first:
             state.done_rows += len(state.rows)
             state.done_octets += state.octets
             state.done.append(self._taken(end, complete=True))
         self._close(end)
-        if state.done_rows >= self._chunk_rows or state.done_octets >= self._chunk_bytes:
+        if ends_chunk or state.done_rows >= self._chunk_rows or state.done_octets >= self._chunk_bytes:
             self.flush()
 
     def skip_group(self, end: int) -> None:

@@ -292,21 +292,20 @@ cdef class UsualEvents:
 
     cdef Outcome commit(self, Header header, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         cdef LogState state = self.state
-        cdef Py_ssize_t first = state.first
-        if not state.is_open or state.is_xa or state.marks:
+        if not state.is_open or state.is_xa or state.marks or state.parted or state.first:
             return LEFT
         if not state.commit_us:
             state.commit_us = <uint64_t> header.when * 1_000_000
         state.server_us = state.commit_us
         state.boundary = state.offset + header.size
-        if state.rows or state.parted or first:
+        if state.rows:
             state.done_rows += len(state.rows)
             state.done_octets += state.octets
             state.first = state.ordinal
             state.done.append(
                 SourceTransaction(
-                    state.source, state.number, state.file, state.boundary, state.rows, first, state.first - first,
-                    True, state.commit_us,
+                    state.source, state.number, state.file, state.boundary, state.rows, 0, state.first, True,
+                    state.commit_us,
                 )
             )  # fmt: skip
             state.rows = []

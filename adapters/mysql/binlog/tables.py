@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tidelock.adapters.bookkeeping.tables import CHECKPOINTS
 from tidelock.adapters.mysql.binlog import table_map
 from tidelock.adapters.mysql.binlog.codecs import UnknownType, codec
 from tidelock.adapters.mysql.binlog.partial_json import PartialRows
@@ -25,10 +26,12 @@ _MOST_UNWANTED: Final = 10_000
 
 
 class Role(enum.Enum):
-    """MARKER: `tidelock_progress`, whose inserted rows tell that a transaction was replicated (design 6)."""
+    """MARKER: `tidelock_progress`, whose inserted rows tell that a transaction was replicated (design 6).  CHECKPOINT:
+    `tidelock_checkpoint`, which tells how far a feed to the source has come."""
 
     WANTED = enum.auto()
     MARKER = enum.auto()
+    CHECKPOINT = enum.auto()
     UNWANTED = enum.auto()
 
 
@@ -172,7 +175,8 @@ def _no_rows(b: bytes, p: int, end: int, n: int, add: Add) -> int:
 
 
 class Tables:
-    """`kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server.
+    """`is_marker(table)`: feeds that write to the source keep their receipts or checkpoints there.
+    `kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server.
 
     `images`: rows are row images where a table's columns and this installation can have them.
     `by_mariadb`: which server wrote the log file, as its first event says.
@@ -228,5 +232,5 @@ class Tables:
 
     def _role(self, name: TableName) -> Role:
         if self._is_marker(name):
-            return Role.MARKER
+            return Role.CHECKPOINT if name.table == CHECKPOINTS else Role.MARKER
         return Role.WANTED if self._wanted(name) else Role.UNWANTED

@@ -11,6 +11,9 @@ from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.ports.sink import Control
+from tidelock.engine.capture.origin import Sites
+from tidelock.engine.log.receipts import NOTHING
+from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId, Halt, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey, Receipt
@@ -24,25 +27,61 @@ _PARKED = "source,number,ordinal,table_schema,table_name,row_key,error,change_da
 class BookkeepingSql:
     """Statements, or the query that their name says.  `copies`: those of copied tables.
 
-    `origin`, `path`: what the receipts say of where the rows came from and by what way.
+    `origin`, `path`: what the receipts say of where the rows came from and by what way, of a feed without `sites`.
     """
 
-    def __init__(self, fencing: Fencing, schema: str, feed: str, group: int, origin: str, path: str) -> None:
+    def __init__(
+        self,
+        fencing: Fencing,
+        schema: str,
+        feed: str,
+        group: int,
+        origin: str,
+        path: str,
+        sites: Sites | None = None,
+    ) -> None:
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(fencing, feed, group)
         self._fencing = fencing
         self._mine = fencing.identity
         self._values = f"{text(feed)},{group}"
+        self._set = f"feed={text(feed)},grp={group}"
         self._marks = f"{text(origin)},{text(path)}"
+        self._sites = sites
         self._table = f"{fencing.schema}.tidelock_"
 
-    def receipt(self, session: TargetSession, id: EffectId, covered: bytes) -> bytes:
-        """Insert the receipt: no row for an older owner; error 1062 where the batch was committed before."""
-        values = f"{self._values},epoch,{id.counter},{blob(covered)},{self._marks}"
+    def receipt(
+        self,
+        session: TargetSession,
+        id: EffectId,
+        covered: bytes,
+        origin: Origin | None = None,
+        seen: Position | None = None,
+    ) -> bytes:
+        """Insert the receipt: no row for an older owner; error 1062 where the batch was committed before.
+
+        `origin`, `seen`: as `ApplyBatch` has them.
+        """
+        columns, marks = "origin,path", self._marks
+        if self._sites is not None:
+            columns, marks = "origin,path,marks,seen", self._marked(origin or self._sites.local, seen)
+        values = f"{self._values},epoch,{id.counter},{blob(covered)},{marks}"
         return (
-            f"INSERT INTO {self._table}progress (feed,grp,epoch,batch,covered,origin,path) "
+            f"INSERT INTO {self._table}progress (feed,grp,epoch,batch,covered,{columns}) "
             f"SELECT {values} {self._fencing.owner_row(session, id.epoch)}"
         ).encode()
+
+    def _marked(self, origin: Origin, seen: Position | None) -> str:
+        told = "" if seen is None else msgspec.json.encode(seen).decode()
+        return ",".join(map(text, (origin.path[0], spelled(origin.path), spelled(origin.marks), told)))
+
+    def marks(self, session: TargetSession, id: EffectId) -> tuple[bytes, ...]:
+        """Mark what follows in the transaction as a feed's, where sites have names; no receipt stays."""
+        if self._sites is None:
+            return ()
+        key = f"epoch={id.epoch:d} AND batch={id.counter:d}"
+        drop = f"DELETE FROM {self._table}progress WHERE {self._mine} AND {key}"
+        return self.receipt(session, id, NOTHING), drop.encode()
 
     def complete(self, id: EffectId, covered: bytes) -> bytes:
         """Store what the receipt covers, all told; in the transaction that inserted it."""
@@ -95,9 +134,10 @@ class BookkeepingSql:
     def save_checkpoint(self, position: Position) -> bytes:
         """Store the checkpoint."""
         json = text(msgspec.json.encode(position).decode())
+        site = f",site={text(self._sites.source)}" if self._sites is not None else ""
         return (
-            f"INSERT INTO {self._table}checkpoint (feed,grp,position,saved_at) VALUES ({self._values},{json},NOW(6)) "
-            f"ON DUPLICATE KEY UPDATE position={json},saved_at=NOW(6)"
+            f"INSERT INTO {self._table}checkpoint SET {self._set},position={json},saved_at=NOW(6){site} "
+            f"ON DUPLICATE KEY UPDATE position={json},saved_at=NOW(6){site}"
         ).encode()
 
     def halt(self, effect: Halt) -> bytes:

@@ -21,6 +21,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import Failure
 from tidelock.engine.model.records import Ddl, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId
 
 TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
@@ -41,11 +42,12 @@ class DdlRunner:
         self._number = number
 
     async def run(
-        self, ddl: Ddl, statements: Sequence[str], along: Sequence[bytes], votes: Mapping[int, int]
+        self, ddl: Ddl, statements: Sequence[str], along: Sequence[bytes], votes: Mapping[int, int], id: EffectId
     ) -> Failure | None:
         """Run the translated `statements` of `ddl`, unless they ran; those `along` go with a DELETE among them.
 
-        `votes` (group to epoch): owners that must stay until the statements have run.
+        `votes` (group to epoch): owners that must stay until the statements have run.  `id`: what a DELETE is marked
+        with, as a batch is.
         """
 
         async def run(session: TargetSession) -> None:
@@ -56,8 +58,9 @@ class DdlRunner:
                 async with session.transaction():
                     await self._note(session, ddl)
                     await self._fencing.fence_votes(session, votes)
+                    marks = self._bookkeeping.marks(session, id)
                     for statement in statements:
-                        await _run(statement, session, worker, along)
+                        await _run(statement, session, worker, along, marks)
                     await session.commit()
             finally:
                 await worker.close()
@@ -92,14 +95,21 @@ class DdlRunner:
             return await self._bookkeeping.read_ddl_passed(session) == (ddl.source, ddl.number)
 
 
-async def _run(statement: str, fenced: TargetSession, worker: TargetSession, along: Sequence[bytes] = ()) -> None:
+async def _run(
+    statement: str,
+    fenced: TargetSession,
+    worker: TargetSession,
+    along: Sequence[bytes] = (),
+    marks: Sequence[bytes] = (),
+) -> None:
     """Run `statement` in `worker`, while `fenced` holds the owner's row in its transaction.
 
-    A DELETE (a translated TRUNCATE) runs in `fenced` with the statements `along`, and commits it.  Raises what
+    A DELETE (a translated TRUNCATE) runs in `fenced`, behind `marks`, with the statements `along`, and commits it.
+    Raises what
     `TargetSession.run` raises, and TargetError where a column that should be added is there with another type.
     """
     if statement.lstrip()[:6].upper() == "DELETE":
-        await fenced.run([statement.encode(), *along, b"COMMIT"])
+        await fenced.run([*marks, statement.encode(), *along, b"COMMIT"])
         return
     try:
         await worker.ask(statement)

@@ -65,7 +65,7 @@ class MySqlSink(ChunkSink):
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         self._fencing = Fencing(self._endpoint, options.feed, options.group, schema, wait, options.entry)
         self._bookkeeping = BookkeepingSql(
-            self._fencing, schema, options.feed, options.group, options.origin, options.path
+            self._fencing, schema, options.feed, options.group, options.origin, options.path, options.sites
         )
         self._audit = CommitAudit(self._fencing)
         self._fencing.verify = self._audit.verify
@@ -118,7 +118,7 @@ class MySqlSink(ChunkSink):
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()
-        receipt = self._bookkeeping.receipt(session, effect.id, effect.covered)
+        receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
         with self._gate.of(() if effect.held else effect.steps) as turn:
             await turn.take()
             batch = BatchScript(session, self._statements_of, receipt, self._checked_of)
@@ -244,7 +244,7 @@ class MySqlSink(ChunkSink):
         except TargetError as error:
             return events.DdlFailed(effect.id, outcome(error))
         along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
-        failed = await self._ddl.run(effect.ddl, statements, along, votes)
+        failed = await self._ddl.run(effect.ddl, statements, along, votes, effect.id)
         return await self.pass_ddl(effect, tables) if failed is None else events.DdlFailed(effect.id, failed)
 
     async def pass_ddl(

@@ -170,7 +170,8 @@ class Assembly:
         self._opened = None
 
     def _commit(self, b: bytes, lsn: int) -> None:
-        """It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader."""
+        """It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader; then a chunk
+        ends with it: whoever applies it as it comes takes nothing else with it."""
         state = self.state
         self._require_open("a commit")
         ended = messages.commit(b)
@@ -183,6 +184,7 @@ class Assembly:
                 f"The source's log is not the one that was read before: {RESYNC}",
             )
         state.server_us = state.commit_us
+        ends_chunk = state.parted or state.first > 0
         if state.rows or state.marks or state.parted or state.first:
             state.done_rows += len(state.rows)
             state.done_octets += state.octets
@@ -192,7 +194,7 @@ class Assembly:
         state.last_number, state.last_us, state.last_xid = state.number, state.commit_us, state.xid
         state.skip = state.first = 0
         state.quiet += 1
-        if self._is_full() or state.quiet >= QUIET_TRANSACTIONS:
+        if ends_chunk or self._is_full() or state.quiet >= QUIET_TRANSACTIONS:
             self.flush()
 
     def _row(self, b: bytes, lsn: int) -> None:
