@@ -48,7 +48,8 @@ class HubWorld:
 
     def start(self) -> State:
         scope = self.scope
-        rows: Rows = tuple((key, 0, 0) if scope.columns else None for key in range(1, scope.keys + 1))
+        first = {0: None, 1: (0,), 2: (0, 0)}[scope.counters + 2 * scope.columns]
+        rows: Rows = tuple(None if first is None else (key, *first) for key in range(1, scope.keys + 1))
         return State(rows, (), (Spoke(rows),) * scope.spokes, scope.writes, max(scope.saves, 0), scope.restarts)
 
     def wrong(self, state: State) -> str:

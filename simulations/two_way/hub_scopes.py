@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tidelock.engine.two_way.policies import Policies, Policy
+from tidelock.engine.two_way.conflicts import Conflict
+from tidelock.engine.two_way.policies import Group, Policies, Policy
 from tidelock.simulations.two_way.hub import HubWorld
 from tidelock.simulations.two_way.hub_rules import COLUMN_POLICIES, REJECT
 from tidelock.simulations.two_way.hub_state import BY_COLUMN, UNIQUE, Scope
@@ -15,7 +16,18 @@ SPOKES = Scope(spokes=2, writes=3)
 KEYS = Scope(keys=2, writes=4, values=(1,))
 COLUMNS = Scope(writes=4, columns=True, layout=BY_COLUMN, policies=COLUMN_POLICIES)
 TAKEN = Scope(keys=2, writes=4, layout=UNIQUE)
-COUNTERS = Scope(writes=5, counters=True, deletes=False, values=())
+COUNTERS = Scope(
+    writes=5,
+    counters=True,
+    deletes=False,
+    layout=replace(BY_COLUMN, groups=((1,),)),
+    policies=Policies(Policy.STOP, groups=(Group((1,), Policy.DELTA),)),
+)
+MIXED = Policies(
+    Policy.ARRIVAL,
+    {Conflict.UPDATE_DELETED: Policy.ARBITER, Conflict.MULTIPLE_UNIQUE_CONFLICTS: Policy.ARBITER},
+    (Group((1,), Policy.MAX), Group((2,), Policy.ARBITER)),
+)
 
 
 def sound(name: str, full: Scope, **small: object) -> Sound:
@@ -44,7 +56,12 @@ HUB_SCOPES = [
     sound("pair, conflicts are parked", replace(PAIR, policies=Policies(Policy.STOP)), writes=3),
     sound("pair, the greater value stays", replace(PAIR, policies=Policies(Policy.LATEST)), writes=3),
     sound("pair, deletes win", replace(PAIR, policies=Policies(Policy.DELETE_WINS)), writes=3),
+    sound("pair, the spoke's row stays", replace(PAIR, policies=Policies(Policy.SPOKE)), writes=3),
+    sound("pair, counters add up", COUNTERS, writes=4),
+    sound("pair, greatest of one column, arbiter's of the other", replace(COLUMNS, policies=MIXED), writes=3),
+    sound("two spokes, counters add up", replace(COUNTERS, spokes=2, writes=4), writes=3),
     sound("pair, unique value, others make room", TAKEN, writes=3),
+    sound("pair, unique value, the greater value stays", replace(TAKEN, policies=Policies(Policy.LATEST)), writes=3),
     sound("pair, unique value, the arbiter's row stays", replace(TAKEN, policies=REJECT), writes=3),
     sound("pair, unique value, stale checkpoints", replace(TAKEN, writes=3, policies=REJECT, saves=2)),
     sound("pair, unique value, reader restarts", replace(TAKEN, writes=3, restarts=1)),

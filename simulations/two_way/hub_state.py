@@ -87,7 +87,8 @@ ARRIVAL = Policies(Policy.ARRIVAL)
 class Scope(msgspec.Struct, frozen=True):
     """How large the world is, and which rules of the design it has.
 
-    `values`: of a column.  `columns`: a row has two of them, and begins there.  `counters`: each write adds one.
+    `values`: of a column.  `columns`: a row has two of them, and begins there.  `counters`: each write adds one to a
+    row that begins there.
     `noops`: an update that leaves the row as it is is logged, as PostgreSQL does.  `saves`: with so many checkpoints,
     `seen` is told by them instead of receipts (-1: by receipts).  `restarts`: of the reader of the arbiter's log.
     `loses`: instead, so many times a spoke's server loses its last commit.  `lags`: the arbiter finds conflicts by what

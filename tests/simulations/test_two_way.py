@@ -1,9 +1,15 @@
 """Two-way replication: every small history is clean, and each rule that is left out is missed in a few steps."""
 
 import pytest
+from msgspec.structs import replace
 
+from tidelock.engine.two_way.conflicts import Conflict, Met
+from tidelock.engine.two_way.decisions import Arriving, Decision, Outcome
+from tidelock.engine.two_way.policies import Policies
 from tidelock.simulations.two_way.__main__ import main
 from tidelock.simulations.two_way.explorer import Found, explore
+from tidelock.simulations.two_way.hub import HubWorld
+from tidelock.simulations.two_way.hub_scopes import COUNTERS, PAIR, TAKEN
 from tidelock.simulations.two_way.rule import Sound
 from tidelock.simulations.two_way.scopes import RULES, SCOPES
 
@@ -36,6 +42,7 @@ SHORTEST = {
     "pruned": (9, "unequal: H 1=2, S0 1=1"),
     "full": (9, "unequal: H 1=2 2=1, S0 1=1 2=1"),
     "own-alone": (4, "unequal: H 1=1, S0 1=1, S1 1=-"),
+    "sums": (6, "1 of 2 additions stand"),
     "recorded": (3, "row (1, 1) is displaced without a record"),
     "groups-of-deletes": (6, "unequal: H 1=-, S0 1=0,1"),
 }
@@ -64,6 +71,22 @@ def test_without_an_echo_two_writes_are_enough() -> None:
         "S0-H passes a mark",
         "H-S0 entry 1: not",
     )
+
+
+def test_every_conflict_and_every_outcome_is_met() -> None:
+    """A search that never gets there would be clean too.  Who had the row is known to have deleted it, in a hub."""
+    met: set[str] = set()
+
+    class Watched(HubWorld):
+        def _decide(self, change: Arriving, found: Met) -> Decision:
+            decision = super()._decide(change, found)
+            met.update(conflict.value for conflict in decision.conflicts)
+            met.add(decision.outcome.value)
+            return decision
+
+    for scope in (TAKEN, replace(COUNTERS, writes=3), replace(PAIR, policies=Policies())):
+        assert explore(Watched(replace(scope, writes=3))).clean
+    assert met == {c.value for c in Conflict} - {"update_missing"} | {o.value for o in Outcome} - {"verdict"}
 
 
 def test_the_command_tells_a_history_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
