@@ -1,0 +1,10 @@
+"""All that is explored of two-way replication: scopes that are clean, and rules that are broken."""
+
+from __future__ import annotations
+
+from tidelock.simulations.two_way.hub_rules import HUB_RULES
+from tidelock.simulations.two_way.hub_scopes import HUB_SCOPES
+from tidelock.simulations.two_way.rule import Rule, Sound
+
+SCOPES: list[Sound] = [*HUB_SCOPES]
+RULES: dict[str, Rule] = {**HUB_RULES}
