@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tidelock.adapters.checks.tables import CheckedTable
+from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.config.apply_options import version_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error, note
