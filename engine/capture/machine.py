@@ -93,6 +93,8 @@ class CaptureMachine:
 
         One that comes in parts shows its mark in the first alone: the receipt is its first row.
         """
+        if self._foreign is None and not source.marks:
+            return True
         identity = (source.source, source.number)
         if self._foreign != identity:
             self._foreign = None if origin.admits(source.marks, self._node) else identity
