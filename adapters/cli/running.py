@@ -6,8 +6,6 @@ import sys
 from json import dumps
 
 from tidelock.adapters.cli.failure import OK, CommandError
-from tidelock.adapters.cli.termination import terminated
-from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 
@@ -27,6 +25,7 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
     import uvloop
 
     from tidelock.adapters.app.run import run as run_feed
+    from tidelock.adapters.compiled import forms as compiled_forms
     from tidelock.adapters.runtime.progress import progress_on
 
     progress = progress_on(sys.stdout, feed.name, json)
@@ -38,6 +37,7 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
 
 
 def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
+    from tidelock.adapters.cli.termination import terminated
     from tidelock.adapters.hive.run import run as run_feed
     from tidelock.adapters.runtime.progress import progress_on
 
@@ -56,6 +56,7 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
         raise CommandError(f"{path}: `log` is embedded: that is `tidelock run`; a worker needs log: kafka://host:9092")
     import uvloop
 
+    from tidelock.adapters.compiled import forms as compiled_forms
     from tidelock.adapters.runtime.progress import progress_on
     from tidelock.adapters.workers.worker_main import work
 

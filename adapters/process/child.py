@@ -1,21 +1,24 @@
 """A child process that works for this one: started, spoken with in frames over a socket pair, stopped.
 
 It is started before its order is known, so that its imports overlap other work; it ends when its socket closes.
+What takes long to import here is imported once it has been started.
 """
 
 from __future__ import annotations
 
 import abc
-import asyncio
 import contextlib
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    import asyncio
 
 _BUFFER_BYTES = 4 << 20
 _STOP_SECONDS = 5.0
@@ -63,6 +66,8 @@ class Child:
 
     async def connect(self) -> None:
         """Opens our end of the socket pair."""
+        import asyncio
+
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)
 
     async def send(self, message: msgspec.Struct) -> None:
@@ -79,6 +84,8 @@ class Child:
 
     async def receive(self) -> tuple[int, memoryview] | Ended:
         """Returns kind and body of the next frame, or that there are no more."""
+        import asyncio
+
         assert self._reader is not None, "connect first"
         try:
             length = int.from_bytes(await self._reader.readexactly(4), "little")
@@ -89,6 +96,8 @@ class Child:
 
     async def stop(self) -> None:
         """Ends the process and waits until it is gone."""
+        import asyncio
+
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(ConnectionError):

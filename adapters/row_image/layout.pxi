@@ -179,6 +179,27 @@ cdef class Layout:
             found.start = at
         return found
 
+    cdef inline Field next_field(self, const uint8_t* row, int index, int* next, const uint8_t** at) noexcept:
+        """As `field`, for columns that are asked for in their order: `next`, the one that begins at `at`, moves on."""
+        cdef Field found
+        cdef Column* column
+        cdef Py_ssize_t size
+        if index < next[0]:
+            return self.field(row, index)
+        while True:
+            column = self.columns + next[0]
+            found.start, found.size = NULL, 0
+            if not row[next[0] >> 3] >> (next[0] & 7) & 1:
+                size = column.size
+                found.start, found.size = at[0], size
+                if column.varying:
+                    found.start += size
+                    found.size = <Py_ssize_t> _little(at[0], size)
+                at[0] = found.start + found.size
+            next[0] += 1
+            if next[0] > index:
+                return found
+
     cdef bint nulls_before(self, const uint8_t* row, int index) noexcept:
         cdef int i
         for i in range(index >> 3):

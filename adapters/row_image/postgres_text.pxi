@@ -19,6 +19,8 @@ cdef int _put_rows(Text* out, list rows, positions, Style* style) except -1:
     cdef Py_ssize_t i, count = len(positions)
     cdef RowImage image
     cdef Field f
+    cdef int next
+    cdef const uint8_t* place
     cdef int[4096] at
     if count > 4096 or count == 0:
         return 1
@@ -28,11 +30,12 @@ cdef int _put_rows(Text* out, list rows, positions, Style* style) except -1:
         if not isinstance(row, RowImage):
             return 1
         image = <RowImage> row
+        next, place = 0, image.data() + image.layout.width
         _put(out, style.begin, strlen(style.begin))
         for i in range(count):
             if i:
                 _put(out, style.between, 1)
-            f = image.layout.field(image.data(), at[i])
+            f = image.layout.next_field(image.data(), at[i], &next, &place)
             if f.start == NULL:
                 _put(out, style.null, strlen(style.null))
                 continue

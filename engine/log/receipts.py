@@ -41,21 +41,16 @@ NOTHING = _ENCODER.encode({})
 def encode(rows: Iterable[tuple[str, int, int]], end: Position | None = None) -> bytes:
     """Returns the receipt for rows of one lane, each as (source, number, ordinal), in any order; `end`: of the last
     window that they are of."""
-    by_source: dict[str, list[tuple[int, int]]] = {}
-    for source, number, ordinal in rows:
-        at = by_source.get(source)
-        if at is None:
-            at = by_source[source] = []
-        at.append((number, ordinal))
     out: dict[str, list[int]] = {}
-    for source, places in by_source.items():
-        places.sort()
-        flat: list[int] = []
-        last = 0
-        for number, ordinal in places:
-            flat += (number - last, ordinal)
-            last = number
-        out[source] = flat
+    flat: list[int] = []
+    of, last = "", 0
+    for source, number, ordinal in sorted(rows):
+        if source != of or not flat:
+            of, last = source, 0
+            flat = out[source] = []
+        flat.append(number - last)
+        flat.append(ordinal)
+        last = number
     return _placed(out, end)
 
 

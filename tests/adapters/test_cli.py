@@ -379,6 +379,15 @@ def test_a_log_is_read_without_the_modules_that_make_a_start_slow() -> None:
     assert not slow & set(done.stdout.split())
 
 
+def test_a_run_from_postgresql_imports_libpq_alone_and_the_rest_of_psycopg_once_it_is_used() -> None:
+    code = (
+        "import sys, tidelock.adapters.postgres.logical.source; before = set(sys.modules); import psycopg; "
+        "psycopg.connect; print('psycopg.pq' in before, 'psycopg.types' in before, psycopg.Connection.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "psycopg"]
+
+
 ENCRYPTING = """
 import sys
 import tidelock.adapters.process.light_start

@@ -20,6 +20,8 @@ from tidelock.adapters.mysql.binlog.batch_frames import BATCH, IMAGES, FrameDeco
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_compiler import RowOverrun, compile_rows
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
+from tidelock.adapters.mysql.target import literals as mysql_literals
+from tidelock.adapters.postgres.target import copy_text, literals
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
 from tidelock.engine.log.bound_batch import BoundBatch
@@ -201,6 +203,19 @@ def test_what_no_text_of_the_target_may_hold_is_left_to_the_caller(text: bytes) 
     assert (copy_lines(images, [0]), values(images, [0])) == (b"\\N\n", "(NULL)")
     literals = row_image.literals(images, [1], [row_image.LITERALS["quoted"]])
     assert literals == (["('a\0b')"] if text == b"a\0b" else None)
+
+
+@given(st.text(st.sampled_from("abcdefgh \\\t\n\r\"'\x01\x0b\x0c\x0e\x7fé潮😀"), max_size=40))
+def test_texts_are_written_as_the_python_forms_write_them(text: str) -> None:
+    """Eight bytes are looked at in one, so each that is escaped must be found wherever it stands."""
+    images: list[Any] = images_of([(1, text, "b", 2)])
+    assert copy_lines(images, [1]) == copy_text.lines(["a"], [[text]])
+    assert array(images, 1) == literals.array("a", [text])
+    assert values(images, [1]) == literals.tuples(["a"], [[text]])
+    quoted = row_image.literals(images, [1], [row_image.LITERALS["quoted"]])
+    assert quoted == [f"({mysql_literals.text(text)})"]
+    odd: list[Any] = images_of([(1, f"{text[:9]}\0{text[9:]}", "b", 2)])
+    assert (copy_lines(odd, [1]), array(odd, 1), values(odd, [1])) == (None, None, None)
 
 
 def test_rows_that_are_no_images_are_left_to_the_caller() -> None:

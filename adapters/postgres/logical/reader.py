@@ -218,9 +218,9 @@ class LogicalReader:
             self._chunk_bytes,
             images=self._images,
         )
-        self._look_at_forms(assembly)
         again = LastRead(self._place, self._start, slot.confirmed, relations)
         stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
+        self._look_at_forms(assembly)  # meanwhile the server begins to send
         self._told_at = self._asked_at = self._heard_at = time.monotonic()
         return stream, assembly, None if again.over else again
 
