@@ -33,8 +33,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
     need keep nothing for us; None: that is not known.  `reader_name`: the name of all readers of this log of which one
     alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
-    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.  `node`,
-    `sites`: by which rule changes do not come back (`engine.capture.origin`), where the feed names sites or not.
+    ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
+    `node`, `sites`: by which changes do not come back (`engine.capture.origin`), where the feed names sites or not.
     """
 
     source: Endpoint
