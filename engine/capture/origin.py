@@ -8,7 +8,8 @@ same content.  Only receipts that are *inserted* mark.  There are two rules:
 - *Nodes* (`NodeFilter`): feeds that name no sites know servers by `host:port`.  A receipt then names the last node
   alone, and one server may go by two names, so this keeps nothing but a change's way straight back.
 
-What cannot be told ends the reading: a receipt without sites among feeds that have some, or the other way round.
+What cannot be told ends the reading, once rows of the feed's tables come with it: a receipt without sites among feeds
+that have some, or the other way round.
 """
 
 from __future__ import annotations
@@ -84,30 +85,26 @@ class NodeFilter:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from that node
+        self._identity = ("", -1)  # of the last transaction with receipts
+        self._foreign: tuple[str, int] | None = None  # that transaction, where it came from that node
+        self._fault: Untraceable | None = None  # of it, if it has rows
 
     def admits(self, source: SourceTransaction) -> bool:
         """Is the transaction not one that came from where it would go?
 
         One that comes in parts shows its receipt in the first alone: it is its first row.
         """
-        if self._foreign is None and not source.marks:
+        if not source.marks and self._foreign is None and self._fault is None:
             return True
         identity = (source.source, source.number)
-        if self._foreign != identity:
-            self._foreign = None if self._passes(source) else identity
+        if self._identity != identity:
+            self._identity = identity
+            receipts = list(_rows(source, RECEIPT))
+            self._foreign = None if admits(receipts, self._node) else identity
+            self._fault = next((_of_sites(row) for row in receipts if _names_sites(row)), None) if self._node else None
+        if self._fault is not None and source.rows:
+            raise self._fault
         return self._foreign is None
-
-    def _passes(self, source: SourceTransaction) -> bool:
-        receipts = list(_rows(source, RECEIPT))
-        if self._node:
-            for row in receipts:
-                if len(row) > _MARKS and row[_SEEN] is not None:
-                    raise Untraceable(
-                        f"feed {row[_FEED]} writes to the source and names sites ({row[_PATH]}), this feed names none",
-                        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
-                    )
-        return admits(receipts, self._node)
 
 
 def admits(receipts: Sequence[Row], node: str) -> bool:
@@ -124,6 +121,7 @@ class SiteFilter:
         self._sites = sites
         self._identity = ("", -1)  # of the last transaction
         self._admitted = True
+        self._fault: Untraceable | None = None  # of that transaction, if it has rows
         self._origins: dict[tuple[str, str | None], Origin] = {}  # by path and marks as they are spelled
 
     def admits(self, source: SourceTransaction) -> bool:
@@ -132,25 +130,29 @@ class SiteFilter:
         identity = (source.source, source.number)
         if identity != self._identity:
             self._identity = identity
-            self.origin, self._admitted = None, True
-            if source.marks:
-                self._admitted = self._passes(list(_rows(source, RECEIPT)), source)
-        elif source.marks and any(_rows(source, RECEIPT)):
-            raise _two_receipts(source)
+            self.origin, self._fault, self._admitted = None, None, True
         if source.marks:
-            self._note_checkpoints(source)
+            self._take(source)
+        if self._fault is not None and source.rows:
+            raise self._fault
         return self._admitted
 
-    def _passes(self, receipts: Sequence[Row], source: SourceTransaction) -> bool:
+    def _take(self, source: SourceTransaction) -> None:
+        try:
+            for receipt in _rows(source, RECEIPT):
+                if self.origin is not None:
+                    raise _two_receipts(source)
+                self.origin = self._origin(receipt)
+                self._admitted = self._passes(self.origin)
+        except Untraceable as fault:
+            self._fault = fault
+        self._note_checkpoints(source)
+
+    def _passes(self, origin: Origin) -> bool:
         sites = self._sites
-        if not receipts:
-            return True
-        if len(receipts) > 1:
-            raise _two_receipts(source)
-        self.origin = self._origin(receipts[0])
-        if sites.own or sites.target in self.origin.path:
+        if sites.own or sites.target in origin.path:
             return False
-        return not any(mark in sites.drop for mark in self.origin.marks)
+        return not any(mark in sites.drop for mark in origin.marks)
 
     def _origin(self, row: Row) -> Origin:
         """Returns the origin of a transaction with this receipt, as it is at the target."""
@@ -184,6 +186,17 @@ class SiteFilter:
             known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
             if known and len(row) > _SITE and row[_SITE] == self._sites.target:
                 self.seen = _POSITIONS.decode(row[_POSITION])
+
+
+def _names_sites(receipt: Row) -> bool:
+    return len(receipt) > _SEEN and receipt[_SEEN] is not None
+
+
+def _of_sites(receipt: Row) -> Untraceable:
+    return Untraceable(
+        f"feed {receipt[_FEED]} writes to the source and names sites ({receipt[_PATH]}), this feed names none",
+        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
+    )
 
 
 def _rows(source: SourceTransaction, kind: int) -> Iterator[Any]:

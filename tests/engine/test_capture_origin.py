@@ -59,14 +59,17 @@ def test_a_feed_without_a_node_name_goes_one_way_and_takes_all() -> None:
 # ------------------------------------------------------------------ sites
 
 
+ROWS = [RowChange(0, None, (1,), 0)]
+
+
 def marked(number: int, path: str, marks: str = "", count: int = 1) -> SourceTransaction:
     """A transaction of a feed that names sites."""
     row = (*ROW, path.split(" ")[0], path, marks, "")
-    return SourceTransaction("0-1", number, FILE, 4, [], marks=((RECEIPT, row),) * count)
+    return SourceTransaction("0-1", number, FILE, 4, ROWS, marks=((RECEIPT, row),) * count)
 
 
 def local(number: int) -> SourceTransaction:
-    return SourceTransaction("0-1", number, FILE, 4, [])
+    return SourceTransaction("0-1", number, FILE, 4, ROWS)
 
 
 def test_a_path_grows_by_the_site_that_a_change_is_read_from() -> None:
@@ -104,6 +107,16 @@ def test_words_that_changes_are_marked_with_add_up_and_end_their_way() -> None:
 def test_what_cannot_be_told_ends_the_reading(found: SourceTransaction, words: str) -> None:
     with pytest.raises(Untraceable, match=words):
         SiteFilter(Sites("b", "c")).admits(found)
+
+
+def test_receipts_of_other_tables_concern_nobody() -> None:
+    other = marked(1, "127.0.0.1:3306")
+    taken = SiteFilter(Sites("b", "c"))
+    assert taken.admits(SourceTransaction("0-1", 1, FILE, 4, [], complete=False, marks=other.marks))
+    with pytest.raises(Untraceable):
+        taken.admits(SourceTransaction("0-1", 1, FILE, 4, ROWS))
+    assert taken.admits(local(2))
+    assert NodeFilter("db2:3306").admits(SourceTransaction("0-1", 1, FILE, 4, [], marks=marked(1, "a").marks))
 
 
 def test_a_receipt_behind_other_rows_of_its_transaction_ends_the_reading() -> None:
