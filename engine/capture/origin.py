@@ -24,7 +24,7 @@ from tidelock.engine.model.origin import MOST_SITES, Origin, read
 from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row, SourceTransaction
 
 # Places of the columns of `tidelock_progress` and `tidelock_checkpoint` (adapters.bookkeeping.tables).
-_FEED, _PATH, _MARKS, _SEEN = 0, 6, 7, 8
+_FEED, _ORIGIN, _PATH, _MARKS, _SEEN = 0, 5, 6, 7, 8
 _GROUP, _POSITION, _SITE = 1, 2, 4
 _POSITIONS: Final = msgspec.json.Decoder(Position)
 EMBEDDED_GROUP: Final = 0
@@ -109,7 +109,7 @@ class NodeFilter:
 
 def admits(receipts: Sequence[Row], node: str) -> bool:
     """May a transaction with these receipts go on to `node`?  Local ones (no receipt) always may."""
-    return not node or not any(node in (row[_PATH - 1], *str(row[_PATH]).split(" ")) for row in receipts)
+    return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for row in receipts)
 
 
 class SiteFilter:
