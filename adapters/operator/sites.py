@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.bookkeeping.tables import SITES, quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.operator.upgrade import look, upgrade
@@ -121,4 +121,4 @@ async def _identity(server: TargetSession, known: Sequence[tuple[Any, ...]]) -> 
 
 
 def _table(server: TargetSession, site: Site) -> str:
-    return f"{quote(server.dialect, site.schema)}.tidelock_site"
+    return f"{quote(server.dialect, site.schema)}.{SITES}"

@@ -39,9 +39,18 @@ class Node:
         with contextlib.closing(connect(server.url())) as admin:
             admin.send(f"CREATE DATABASE {self.database or schema}")
         self._session = connect(self.url)
-        self._session.send(f"CREATE SCHEMA {schema}" if postgres else f"USE {schema}")
         if postgres:
-            self._session.send(f"SET search_path = {schema}")
+            self._session.send(f"CREATE SCHEMA {schema}")
+        self._enter()
+
+    def _enter(self) -> None:
+        self._session.send(f"SET search_path = {self.schema}" if self.database else f"USE {self.schema}")
+
+    def reconnect(self) -> None:
+        """After the server was restarted."""
+        self._session.close()
+        self._session = connect(self.url)
+        self._enter()
 
     @property
     def url(self) -> str:
@@ -199,6 +208,16 @@ class Network:
         """Of the feed's batches above its checkpoint."""
         told = f"SELECT CONCAT(count(*), '') FROM {self.books}.tidelock_progress WHERE feed = '{feed.name}'"
         return int(feed.target.rows(told)[0][0])
+
+    def saved(self, feed: Direction) -> str:
+        """When its checkpoint was stored last."""
+        told = f"SELECT CONCAT(saved_at, '') FROM {self.books}.tidelock_checkpoint WHERE feed = '{feed.name}'"
+        return str(feed.target.rows(told)[0][0])
+
+    def beats(self, feed: Direction) -> float:
+        """When it gave its last sign of life, in seconds."""
+        told = f"SELECT UNIX_TIMESTAMP(beat_at) FROM {self.books}.tidelock_runs WHERE feed = '{feed.name}'"
+        return float(feed.target.rows(told)[0][0])
 
     def came_back(self) -> dict[str, int]:
         """Rows that a feed would have brought to the site where they began, by feed; none if nothing is wrong."""

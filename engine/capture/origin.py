@@ -15,19 +15,22 @@ that have some, or the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from tidelock.engine.model.errors import RESYNC, Alarm
-from tidelock.engine.model.origin import MOST_SITES, Origin, read
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row, SourceTransaction
+from tidelock.engine.model.origin import Origin, read
+from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row
 
 # Places of the columns of `tidelock_progress` and `tidelock_checkpoint` (adapters.bookkeeping.tables).
 _FEED, _ORIGIN, _PATH, _MARKS, _SEEN = 0, 5, 6, 7, 8
 _GROUP, _POSITION, _SITE = 1, 2, 4
 _POSITIONS: Final = msgspec.json.Decoder(Position)
 EMBEDDED_GROUP: Final = 0
+
+Identity: TypeAlias = tuple[str, int]
+Marks: TypeAlias = Sequence[tuple[int, Row]]
 
 
 class Sites(msgspec.Struct, frozen=True):
@@ -63,7 +66,7 @@ class Untraceable(Exception):
 
 
 class LoopFilter(Protocol):
-    """Takes the transactions of a log in order, one that comes in parts by its parts.
+    """Is told the transactions of a log in order, one that comes in parts by its parts.
 
     `origin`: of the transaction that was admitted last; None: it began at the source.  `seen`: as `LogBatch.seen`, of
     that transaction.
@@ -72,8 +75,9 @@ class LoopFilter(Protocol):
     origin: Origin | None
     seen: Position | None
 
-    def admits(self, source: SourceTransaction) -> bool:
-        """Is the transaction one that goes on?  Raises Untraceable."""
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
+        """Is the transaction one that goes on?  `identity`: its source and number.  `rows`: rows of the feed's tables
+        come with it.  Raises Untraceable."""
         ...
 
 
@@ -89,20 +93,19 @@ class NodeFilter:
         self._foreign: tuple[str, int] | None = None  # that transaction, where it came from that node
         self._fault: Untraceable | None = None  # of it, if it has rows
 
-    def admits(self, source: SourceTransaction) -> bool:
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
         """Is the transaction not one that came from where it would go?
 
         One that comes in parts shows its receipt in the first alone: it is its first row.
         """
-        if not source.marks and self._foreign is None and self._fault is None:
+        if not marks and self._foreign is None and self._fault is None:
             return True
-        identity = (source.source, source.number)
         if self._identity != identity:
             self._identity = identity
-            receipts = list(_rows(source, RECEIPT))
+            receipts = list(_rows(marks, RECEIPT))
             self._foreign = None if admits(receipts, self._node) else identity
             self._fault = next((_of_sites(row) for row in receipts if _names_sites(row)), None) if self._node else None
-        if self._fault is not None and source.rows:
+        if self._fault is not None and rows:
             raise self._fault
         return self._foreign is None
 
@@ -124,29 +127,28 @@ class SiteFilter:
         self._fault: Untraceable | None = None  # of that transaction, if it has rows
         self._origins: dict[tuple[str, str | None], Origin] = {}  # by path and marks as they are spelled
 
-    def admits(self, source: SourceTransaction) -> bool:
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
         """Is the target's site not in the transaction's path?  One that comes in parts shows its receipt in the first
         alone."""
-        identity = (source.source, source.number)
         if identity != self._identity:
             self._identity = identity
             self.origin, self._fault, self._admitted = None, None, True
-        if source.marks:
-            self._take(source)
-        if self._fault is not None and source.rows:
+        if marks:
+            self._take(marks)
+        if self._fault is not None and rows:
             raise self._fault
         return self._admitted
 
-    def _take(self, source: SourceTransaction) -> None:
+    def _take(self, marks: Marks) -> None:
         try:
-            for receipt in _rows(source, RECEIPT):
+            for receipt in _rows(marks, RECEIPT):
                 if self.origin is not None:
-                    raise _two_receipts(source)
+                    raise _two_receipts(self._identity)
                 self.origin = self._origin(receipt)
                 self._admitted = self._passes(self.origin)
         except Untraceable as fault:
             self._fault = fault
-        self._note_checkpoints(source)
+        self._note_checkpoints(marks)
 
     def _passes(self, origin: Origin) -> bool:
         sites = self._sites
@@ -169,7 +171,7 @@ class SiteFilter:
                 f"feed {row[_FEED]} writes to the source and names no sites: its receipt says {path!r} ({error})",
                 f"Name that feed's sites (`sites:`), run it, then {RESYNC}",
             ) from None
-        if sites.source in been or len(been) >= MOST_SITES:
+        if sites.source in been:
             raise Untraceable(
                 f"a change that feed {row[_FEED]} has brought was here before: its path is {path}, read at site "
                 f"{sites.source}",
@@ -180,9 +182,9 @@ class SiteFilter:
         self._origins[path, marks] = made
         return made
 
-    def _note_checkpoints(self, source: SourceTransaction) -> None:
+    def _note_checkpoints(self, marks: Marks) -> None:
         """Takes the sister's checkpoint: what follows in the log was made when the source had applied all before it."""
-        for row in _rows(source, CHECKPOINT):
+        for row in _rows(marks, CHECKPOINT):
             known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
             if known and len(row) > _SITE and row[_SITE] == self._sites.target:
                 self.seen = _POSITIONS.decode(row[_POSITION])
@@ -199,12 +201,12 @@ def _of_sites(receipt: Row) -> Untraceable:
     )
 
 
-def _rows(source: SourceTransaction, kind: int) -> Iterator[Any]:
-    return (row for found, row in source.marks if found == kind)
+def _rows(marks: Marks, kind: int) -> Iterator[Row]:
+    return (row for found, row in marks if found == kind)
 
 
-def _two_receipts(source: SourceTransaction) -> Untraceable:
+def _two_receipts(transaction: Identity) -> Untraceable:
     return Untraceable(
-        f"transaction {source.source}:{source.number} of the source's log holds more than one receipt of feeds",
+        f"transaction {transaction[0]}:{transaction[1]} of the source's log holds more than one receipt of feeds",
         f"Only feeds may write into `tidelock_progress`: take the right away from others, then {RESYNC}",
     )

@@ -121,7 +121,7 @@ class PostgresSink(ChunkSink):
         """
         try:
             session = await lane.ready()  # first: while nobody answers, no text is made
-            before = self._script.before(effect)
+            before = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
             after = self._script.after(effect.parked, effect.unparked, held=effect.held)
             statements = [*before, *self._script.steps.of(effect.steps, careful), *after]
         except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
