@@ -185,7 +185,7 @@ WRONG = {
     "a site with a capital": (PLAIN + "sites: {source: EU, target: us}\n", "sites.source", 6, "EU"),
     "one site": (PLAIN + "sites: {source: eu, target: eu}\n", "sites.target", 6, "one name"),
     "a site alone": (PLAIN + "sites: {source: eu}\n", "sites.target", 6, "missing"),
-    "a feed that is its sister": (PLAIN + "sites: {source: a, target: b, sister: shop}\n", "sites.sister", 6, "other way"),
+    "its own sister": (PLAIN + "sites: {source: a, target: b, sister: shop}\n", "sites.sister", 6, "other way"),
     "sites over Kafka": (PLAIN + "log: kafka://h\nsites: {source: a, target: b}\n", "sites", 7, "embedded"),
     "an unknown key of sites": (PLAIN + "sites: {source: a, target: b, foward: own}\n", "sites.foward", 6, "forward"),
     "partitions of the source's log": (PLAIN + "partitions: 2\n", "partitions", 6, "log in Kafka"),

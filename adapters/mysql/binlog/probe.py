@@ -74,7 +74,7 @@ def _is_there(order: CaptureOrder, number: int, before: Position, after: Positio
         server_id=_own_id(order.server_id),
         wanted=lambda _: False,
         is_marker=receipts.__eq__,
-        start=before,
+        start=Position(before.file, before.offset),
     )
     with closing(reader):
         for chunk in reader.chunks():
