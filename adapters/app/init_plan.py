@@ -14,12 +14,14 @@ from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.source_inspection import SourceView
 from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
 from tidelock.adapters.schema.source_table import SourceTable, UserType
 from tidelock.adapters.wiring.inspection import opened
+from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
@@ -56,6 +58,7 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
             *_grants(await target.bookkeeping(feed.schema)),
             *_grants(await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
+            *await _source_bookkeeping(feed),
             *await _tables(feed, view, target),
             *topics,
         ]
@@ -116,6 +119,18 @@ async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:
         PlannedStatement("target", sql, "tidelock's own tables are of an older version", administrator=foreign)
         for sql in statements_for(columns, target.dialect, feed.schema)
     ]
+
+
+async def _source_bookkeeping(feed: Feed) -> list[PlannedStatement]:
+    """Returns what keeps the name of the source's site there, and the proof that the source logs receipts."""
+    if feed.sites is None:
+        return []
+    async with session(feed.source_url) as source:
+        lacking = await look(source, feed.schema)
+        return [
+            PlannedStatement("source", sql, "tidelock's own tables, with the site's name")
+            for sql in statements_for(lacking, source.dialect, feed.schema)
+        ]
 
 
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from tidelock.adapters.app.init_plan import PlannedStatement
 from tidelock.adapters.app.no_workers import still_workers
-from tidelock.adapters.bookkeeping.tables import TABLES, quote
+from tidelock.adapters.bookkeeping.tables import SITES, TABLES, quote
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.runs import read
@@ -63,7 +63,7 @@ def _log(feed: Feed) -> list[PlannedStatement]:
 
 async def _bookkeeping(feed: Feed, target: TargetSession) -> list[PlannedStatement]:
     lacking = await look(target, feed.schema)
-    present = [table for table in TABLES if table not in lacking.tables]
+    present = [table for table in TABLES if table not in lacking.tables and table != SITES]  # that is other feeds' too
     if "tidelock_runs" in present and "tidelock_runs" not in lacking.columns:
         run = await read(target, feed.schema, feed.name)
         if run is not None and run.alive:

@@ -51,6 +51,7 @@ from tidelock.adapters.config.url import Dialect
 
 RECEIPTS: Final = "tidelock_progress"
 CHECKPOINTS: Final = "tidelock_checkpoint"
+SITES: Final = "tidelock_site"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -60,7 +61,7 @@ TABLES = (
     "tidelock_wanted",
     "tidelock_runs",
     "tidelock_forms",
-    "tidelock_site",
+    SITES,
 )
 
 _COLUMNS = {

@@ -35,6 +35,8 @@ _SLOTS: Final = "test_postgres_source.py::test_a"
 _STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 
+_ORIGIN: Final = ("origin", "Untraceable", "UnsuitableLog")
+
 SOURCE: Final = (
     Halt(("PurgedPosition",), ("does not hold the position",),
          "the source has removed the log behind the checkpoint", RESYNCED, f"{_CAUSE}[purged]", True),
@@ -130,6 +132,21 @@ SOURCE: Final = (
          "a primary key was changed before the log was read up to there", RESYNCED),
     Halt(("UnsuitableLog",), ("as they are kept, cannot be read",),
          "a later version has kept the forms of the source's tables", f"run that version again; else {RESYNCED}"),
+    Halt(_ORIGIN, ("names no sites",), "a feed without `sites` has written to the source",
+         f"give that feed `sites` too and run it; then {RESYNCED}"),
+    Halt(_ORIGIN, ("this feed names none",), "a feed with `sites` has written to the source",
+         f"give this feed `sites` too, then {RUN}",
+         "test_two_way.py::test_a_feed_without_sites_stops_at_what_one_with_sites_has_brought", True),
+    Halt(_ORIGIN, ("was here before",), "two sites have one name, or one site has two: a change has come back",
+         f"give each site its own name in all feeds, then {RESYNCED}"),
+    Halt(_ORIGIN, ("more than one receipt",), "somebody else writes into `tidelock_progress`",
+         f"take the right away, then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("are not in its log",),
+         "what feeds bring to the source could not be told in its log, as under `binlog_ignore_db`",
+         f"have the server log it and restart it, then {RUN}",
+         "test_two_way.py::test_a_source_that_does_not_log_receipts_is_not_read", True),
+    Halt(("UnsuitableLog",), ("is not understood: ",),
+         "a later version has left a mark in a PostgreSQL source's log", "run that version, or a later one"),
     Halt(("AccessDenied",), (), "the source refuses the user, or a right is missing",
          f"`tidelock init FEED` prints the GRANTs; then {RUN}", "test_run_refused.py::test_missing_replication_grant"),
     Halt(("SourceError",), ("may not lock it for a moment",),
@@ -227,6 +244,14 @@ KAFKA: Final = (
 )  # fmt: skip
 
 REFUSED: Final = (
+    Halt(("SiteRefused",), ("to other feeds, and this feed calls it",), "a server is a site of another name",
+         f"correct `sites`, or the statements that it says, then {RUN}",
+         "test_two_way.py::test_a_site_is_one_server_and_a_server_one_site", True),
+    Halt(("SiteRefused",), ("knows the site",), "a site's name is bound to another server",
+         f"correct the URL; if the site has moved: the statement that it says, then {RUN}",
+         "test_two_way.py::test_a_site_is_one_server_and_a_server_one_site", True),
+    Halt(("SiteRefused",), ("are one server",), "source and target are one server, under two names",
+         f"correct the feed, then {RUN}"),
     Halt(("RunsAlready",), (), "another run of the feed is alive", "end that one, or `tidelock run FEED --take-over`",
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",

@@ -24,9 +24,10 @@ from tidelock.engine.log.relation_cache import RelationCache
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.options import Options
+from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
 from tidelock.engine.model.schema import SchemaMismatch, TargetTable
-from tidelock.engine.parallel.provenance import Provenance, origins_of, seen_of
+from tidelock.engine.parallel.provenance import Provenance, least
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.events import TakenOver
 
@@ -213,6 +214,22 @@ class WindowPlanner:
                 streaming.end()
         streaming.go_on()
         return streaming.wants_more and bool(buffer)
+
+
+def origins_of(window: Sequence[LogBatch]) -> dict[tuple[str, int], Origin]:
+    """Returns the origins of a window's transactions that did not begin at the source, by source and number."""
+    found: dict[tuple[str, int], Origin] = {}
+    for batch in window:
+        if batch.origins:
+            for one in batch.transactions:
+                if one.origin:
+                    found[one.source, one.number] = batch.origins[one.origin - 1]
+    return found
+
+
+def seen_of(window: Sequence[LogBatch]) -> Position | None:
+    """Returns `LogBatch.seen` of a window: the least of its batches with changes."""
+    return least([batch.seen for batch in window if batch.transactions])
 
 
 def _provenance(piece: Sequence[LogBatch]) -> Provenance:

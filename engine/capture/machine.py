@@ -74,7 +74,7 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-            elif loop.admits(source):
+            elif loop.admits((source.source, source.number), source.marks, rows=bool(source.rows)):
                 if not transactions:
                     seen = loop.seen
                 number = 0 if loop.origin is None else origins.setdefault(loop.origin, len(origins) + 1)

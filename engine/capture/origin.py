@@ -8,25 +8,29 @@ same content.  Only receipts that are *inserted* mark.  There are two rules:
 - *Nodes* (`NodeFilter`): feeds that name no sites know servers by `host:port`.  A receipt then names the last node
   alone, and one server may go by two names, so this keeps nothing but a change's way straight back.
 
-What cannot be told ends the reading: a receipt without sites among feeds that have some, or the other way round.
+What cannot be told ends the reading, once rows of the feed's tables come with it: a receipt without sites among feeds
+that have some, or the other way round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from tidelock.engine.model.errors import RESYNC, Alarm
-from tidelock.engine.model.origin import MOST_SITES, Origin, read
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row, SourceTransaction
+from tidelock.engine.model.origin import Origin, read
+from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row
 
 # Places of the columns of `tidelock_progress` and `tidelock_checkpoint` (adapters.bookkeeping.tables).
-_FEED, _PATH, _MARKS, _SEEN = 0, 6, 7, 8
+_FEED, _ORIGIN, _PATH, _MARKS, _SEEN = 0, 5, 6, 7, 8
 _GROUP, _POSITION, _SITE = 1, 2, 4
 _POSITIONS: Final = msgspec.json.Decoder(Position)
 EMBEDDED_GROUP: Final = 0
+
+Identity: TypeAlias = tuple[str, int]
+Marks: TypeAlias = Sequence[tuple[int, Row]]
 
 
 class Sites(msgspec.Struct, frozen=True):
@@ -62,7 +66,7 @@ class Untraceable(Exception):
 
 
 class LoopFilter(Protocol):
-    """Takes the transactions of a log in order, one that comes in parts by its parts.
+    """Is told the transactions of a log in order, one that comes in parts by its parts.
 
     `origin`: of the transaction that was admitted last; None: it began at the source.  `seen`: as `LogBatch.seen`, of
     that transaction.
@@ -71,8 +75,9 @@ class LoopFilter(Protocol):
     origin: Origin | None
     seen: Position | None
 
-    def admits(self, source: SourceTransaction) -> bool:
-        """Is the transaction one that goes on?  Raises Untraceable."""
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
+        """Is the transaction one that goes on?  `identity`: its source and number.  `rows`: rows of the feed's tables
+        come with it.  Raises Untraceable."""
         ...
 
 
@@ -84,35 +89,30 @@ class NodeFilter:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from that node
+        self._identity = ("", -1)  # of the last transaction with receipts
+        self._foreign: tuple[str, int] | None = None  # that transaction, where it came from that node
+        self._fault: Untraceable | None = None  # of it, if it has rows
 
-    def admits(self, source: SourceTransaction) -> bool:
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
         """Is the transaction not one that came from where it would go?
 
         One that comes in parts shows its receipt in the first alone: it is its first row.
         """
-        if self._foreign is None and not source.marks:
+        if not marks and self._foreign is None and self._fault is None:
             return True
-        identity = (source.source, source.number)
-        if self._foreign != identity:
-            self._foreign = None if self._passes(source) else identity
+        if self._identity != identity:
+            self._identity = identity
+            receipts = list(_rows(marks, RECEIPT))
+            self._foreign = None if admits(receipts, self._node) else identity
+            self._fault = next((_of_sites(row) for row in receipts if _names_sites(row)), None) if self._node else None
+        if self._fault is not None and rows:
+            raise self._fault
         return self._foreign is None
-
-    def _passes(self, source: SourceTransaction) -> bool:
-        receipts = list(_rows(source, RECEIPT))
-        if self._node:
-            for row in receipts:
-                if len(row) > _MARKS and row[_SEEN] is not None:
-                    raise Untraceable(
-                        f"feed {row[_FEED]} writes to the source and names sites ({row[_PATH]}), this feed names none",
-                        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
-                    )
-        return admits(receipts, self._node)
 
 
 def admits(receipts: Sequence[Row], node: str) -> bool:
     """May a transaction with these receipts go on to `node`?  Local ones (no receipt) always may."""
-    return not node or not any(node in (row[_PATH - 1], *str(row[_PATH]).split(" ")) for row in receipts)
+    return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for row in receipts)
 
 
 class SiteFilter:
@@ -124,33 +124,37 @@ class SiteFilter:
         self._sites = sites
         self._identity = ("", -1)  # of the last transaction
         self._admitted = True
+        self._fault: Untraceable | None = None  # of that transaction, if it has rows
         self._origins: dict[tuple[str, str | None], Origin] = {}  # by path and marks as they are spelled
 
-    def admits(self, source: SourceTransaction) -> bool:
+    def admits(self, identity: Identity, marks: Marks, *, rows: bool) -> bool:
         """Is the target's site not in the transaction's path?  One that comes in parts shows its receipt in the first
         alone."""
-        identity = (source.source, source.number)
         if identity != self._identity:
             self._identity = identity
-            self.origin, self._admitted = None, True
-            if source.marks:
-                self._admitted = self._passes(list(_rows(source, RECEIPT)), source)
-        elif source.marks and any(_rows(source, RECEIPT)):
-            raise _two_receipts(source)
-        if source.marks:
-            self._note_checkpoints(source)
+            self.origin, self._fault, self._admitted = None, None, True
+        if marks:
+            self._take(marks)
+        if self._fault is not None and rows:
+            raise self._fault
         return self._admitted
 
-    def _passes(self, receipts: Sequence[Row], source: SourceTransaction) -> bool:
+    def _take(self, marks: Marks) -> None:
+        try:
+            for receipt in _rows(marks, RECEIPT):
+                if self.origin is not None:
+                    raise _two_receipts(self._identity)
+                self.origin = self._origin(receipt)
+                self._admitted = self._passes(self.origin)
+        except Untraceable as fault:
+            self._fault = fault
+        self._note_checkpoints(marks)
+
+    def _passes(self, origin: Origin) -> bool:
         sites = self._sites
-        if not receipts:
-            return True
-        if len(receipts) > 1:
-            raise _two_receipts(source)
-        self.origin = self._origin(receipts[0])
-        if sites.own or sites.target in self.origin.path:
+        if sites.own or sites.target in origin.path:
             return False
-        return not any(mark in sites.drop for mark in self.origin.marks)
+        return not any(mark in sites.drop for mark in origin.marks)
 
     def _origin(self, row: Row) -> Origin:
         """Returns the origin of a transaction with this receipt, as it is at the target."""
@@ -167,7 +171,7 @@ class SiteFilter:
                 f"feed {row[_FEED]} writes to the source and names no sites: its receipt says {path!r} ({error})",
                 f"Name that feed's sites (`sites:`), run it, then {RESYNC}",
             ) from None
-        if sites.source in been or len(been) >= MOST_SITES:
+        if sites.source in been:
             raise Untraceable(
                 f"a change that feed {row[_FEED]} has brought was here before: its path is {path}, read at site "
                 f"{sites.source}",
@@ -178,20 +182,31 @@ class SiteFilter:
         self._origins[path, marks] = made
         return made
 
-    def _note_checkpoints(self, source: SourceTransaction) -> None:
+    def _note_checkpoints(self, marks: Marks) -> None:
         """Takes the sister's checkpoint: what follows in the log was made when the source had applied all before it."""
-        for row in _rows(source, CHECKPOINT):
+        for row in _rows(marks, CHECKPOINT):
             known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
             if known and len(row) > _SITE and row[_SITE] == self._sites.target:
                 self.seen = _POSITIONS.decode(row[_POSITION])
 
 
-def _rows(source: SourceTransaction, kind: int) -> Iterator[Any]:
-    return (row for found, row in source.marks if found == kind)
+def _names_sites(receipt: Row) -> bool:
+    return len(receipt) > _SEEN and receipt[_SEEN] is not None
 
 
-def _two_receipts(source: SourceTransaction) -> Untraceable:
+def _of_sites(receipt: Row) -> Untraceable:
     return Untraceable(
-        f"transaction {source.source}:{source.number} of the source's log holds more than one receipt of feeds",
+        f"feed {receipt[_FEED]} writes to the source and names sites ({receipt[_PATH]}), this feed names none",
+        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
+    )
+
+
+def _rows(marks: Marks, kind: int) -> Iterator[Row]:
+    return (row for found, row in marks if found == kind)
+
+
+def _two_receipts(transaction: Identity) -> Untraceable:
+    return Untraceable(
+        f"transaction {transaction[0]}:{transaction[1]} of the source's log holds more than one receipt of feeds",
         f"Only feeds may write into `tidelock_progress`: take the right away from others, then {RESYNC}",
     )

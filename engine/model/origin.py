@@ -15,8 +15,6 @@ import msgspec
 SITE: Final = r"[a-z0-9_-]{1,64}"
 """A site's name, and a mark, as a regular expression."""
 _SITE: Final = re.compile(SITE)
-MOST_SITES: Final = 15
-"""Of a path: so many names of the greatest length have room in a receipt."""
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -6,7 +6,7 @@ origins may overtake each other where they share no lock: a window of a hub of n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from tidelock.engine.model.index import Digest
 from tidelock.engine.model.lineage import server_of
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import Position
 from tidelock.engine.parallel.segments import Change
 
 Origins: TypeAlias = Mapping[tuple[str, int], Origin]
@@ -29,22 +29,6 @@ class Provenance(msgspec.Struct, frozen=True, gc=False):
 
 
 LOCAL: Final = Provenance()
-
-
-def origins_of(window: Iterable[LogBatch]) -> dict[tuple[str, int], Origin]:
-    """Returns the origins of a window's transactions that did not begin at the source."""
-    found: dict[tuple[str, int], Origin] = {}
-    for batch in window:
-        if batch.origins:
-            for one in batch.transactions:
-                if one.origin:
-                    found[one.source, one.number] = batch.origins[one.origin - 1]
-    return found
-
-
-def seen_of(window: Iterable[LogBatch]) -> Position | None:
-    """Returns `LogBatch.seen` of a window: the least of its batches with changes."""
-    return least([batch.seen for batch in window if batch.transactions])
 
 
 def least(places: Sequence[Position | None]) -> Position | None:

@@ -39,8 +39,8 @@ ORIGIN = (
     Mutant(
         "loop-of-later-parts",
         """
-        @ CaptureMachine._admits
-        - self._foreign != identity
+        @ NodeFilter.admits
+        - self._identity != identity
         + True
         """,
         "the second part of a foreign transaction, which shows no mark, is taken for local",

@@ -4,5 +4,5 @@
     python -m tidelock.simulations.two_way --without RULE          break a rule; the shortest history that goes wrong
 
 The worlds drive the leaves of `tidelock.engine.two_way` themselves.  `hub` is an arbiter and its spokes.  What the
-rules are for, with each of these histories as a table: `docs/explanation/two-way.md`.
+rules are for, with each of these histories as a table: `docs/explanation/conflicts-between-sites.md`.
 """

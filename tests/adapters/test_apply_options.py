@@ -28,3 +28,9 @@ def test_a_batch_has_as_many_rows_as_said_or_as_the_consistency_allows(said: str
     options = options_of(read(FEED + said, Path("shop.yaml")), [])
     assert (options.batch_rows, options.min_rows_per_lane) == (rows, filled)
     assert options.atomic == ("transaction" in said)
+
+
+def test_feeds_with_sites_do_not_wake_each_other_and_keep_paths_apart() -> None:
+    options = options_of(read(FEED + "sites: {source: eu, target: us}\n", Path("shop.yaml")), [])
+    assert (options.coalesce_rows, options.idle_checkpoint_us) == (0, 60_000_000)
+    assert options_of(read(FEED, Path("shop.yaml")), []).coalesce_rows > 0

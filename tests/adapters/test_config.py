@@ -184,6 +184,12 @@ WRONG = {
     "a port of the second broker": (PLAIN + "log: kafka://h:1,i:99999\n", "log", 6, "65535"),
     "a login of a database": (PLAIN.replace("@db1", "@db1/?sasl=plain"), "source", 2, "known: sslmode, sslrootcert"),
     "several databases": (PLAIN.replace("@db1", "@db1,db3:1"), "source", 2, "only kafka://"),
+    "a site with a capital": (PLAIN + "sites: {source: EU, target: us}\n", "sites.source", 6, "EU"),
+    "one site": (PLAIN + "sites: {source: eu, target: eu}\n", "sites.target", 6, "one name"),
+    "a site alone": (PLAIN + "sites: {source: eu}\n", "sites.target", 6, "missing"),
+    "its own sister": (PLAIN + "sites: {source: a, target: b, sister: shop}\n", "sites.sister", 6, "other way"),
+    "sites over Kafka": (PLAIN + "log: kafka://h\nsites: {source: a, target: b}\n", "sites", 7, "embedded"),
+    "an unknown key of sites": (PLAIN + "sites: {source: a, target: b, foward: own}\n", "sites.foward", 6, "forward"),
     "partitions of the source's log": (PLAIN + "partitions: 2\n", "partitions", 6, "log in Kafka"),
     "too many partitions": (PLAIN + "log: kafka://h\npartitions: 257\n", "partitions", 7, "<= 256"),
     "source order over partitions": (

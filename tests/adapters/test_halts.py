@@ -27,7 +27,7 @@ SOURCE_ERRORS = {
     for name, one in vars(module).items()
     if isinstance(one, type) and issubclass(one, Exception)
 }
-RAISED = {*SOURCE_ERRORS, "TargetError", "WireError", "LogError", "Uneven", "RunsAlready"}
+RAISED = {*SOURCE_ERRORS, "TargetError", "WireError", "LogError", "Uneven", "RunsAlready", "Untraceable", "SiteRefused"}
 MADE = re.compile(rf"\b({'|'.join({*RAISED, 'Alarm'})})\(")
 # Told to whoever runs a command or a reader of Spark's, and no halt of a feed.
 ASIDE = {

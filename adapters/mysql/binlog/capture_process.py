@@ -13,6 +13,7 @@ import msgspec
 
 from tidelock.adapters.mysql.binlog.batch_frames import FrameEncoder
 from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
+from tidelock.adapters.mysql.binlog.probe import prove_receipts
 from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, CaptureOrder, Failed, Unanswered
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.frames import send
@@ -24,6 +25,8 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
     log, told = CapturedLog(order), Unanswered()
     encoder = FrameEncoder(lambda: log.image_columns)
     try:
+        if order.sites is not None:
+            prove_receipts(order)
         for batch in log.batches():
             encoder.send(batch, channel)
             if (now := log.unanswered) != told:

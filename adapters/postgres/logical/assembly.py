@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
+from tidelock.adapters.postgres import log_marks
 from tidelock.adapters.postgres.logical import messages
 from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
 from tidelock.adapters.postgres.logical.form_notices import NOTICES, FormNotices
@@ -31,6 +32,7 @@ from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Proof
 from tidelock.engine.model.records import (
+    RECEIPT,
     Ddl,
     DdlKind,
     Position,
@@ -224,7 +226,7 @@ class Assembly:
         """Marks stay, however early they were: the first part that is handed out must tell whence the transaction came,
         also where that part begins in its middle."""
         if change is not None and change.after is not None:
-            self.state.marks.append((table.number, change.after))
+            self.state.marks.append((RECEIPT, change.after))
 
     def _relation(self, b: bytes, lsn: int) -> None:
         self.relations.tell(messages.relation(b))
@@ -263,10 +265,14 @@ class Assembly:
             state.parted = True
 
     def _message(self, b: bytes, lsn: int) -> None:
-        """Others' messages mean nothing here, and ours (`tidelock`) nothing yet."""
+        """Others' messages mean nothing here.  Ours take no ordinal, and are taken however early they were, as marks
+        are."""
         told = messages.logical_message(b)
         if told.transactional:
             self._require_open("a transactional message")
+            mark = log_marks.read(told.content) if told.prefix == log_marks.PREFIX else None
+            if mark is not None:
+                self.state.marks.append(mark)
 
     def _origin(self, b: bytes, lsn: int) -> None:
         self._require_open("an origin")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import LogBatch, Position, TableName
 
 
 class CapturedLog(FeedLog):
@@ -31,6 +31,10 @@ class CapturedLog(FeedLog):
             forms=order.forms,
             images=order.images,
         )
+
+    def is_marker(self, table: TableName) -> bool:
+        """As `FeedLog` has it.  Feeds that name sites leave messages, whatever tables a publication has."""
+        return self._order.sites is None and super().is_marker(table)
 
     @property
     def unanswered(self) -> Unanswered:

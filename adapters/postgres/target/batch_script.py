@@ -11,6 +11,8 @@ from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
 from tidelock.adapters.postgres.target.statements import StepStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
+from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import EffectId, ParkedRow, Step, UpsertRows
 
 PIECE = "tidelock_piece"
@@ -24,9 +26,9 @@ class BatchScript:
         self._bookkeeping = bookkeeping
         self.steps = StepStatements(zero_dates, CheckedStatements)
 
-    def before(self, id_: EffectId, covered: bytes) -> list[str]:
-        """Return the beginning of a batch, with its receipt."""
-        return ["BEGIN", *self._bookkeeping.receipt(id_, covered)]
+    def before(self, id_: EffectId, covered: bytes, origin: Origin | None, seen: Position | None) -> list[str]:
+        """Return the beginning of a batch, with its receipt; the arguments as `ApplyBatch` has them."""
+        return ["BEGIN", *self._bookkeeping.receipt(id_, covered, origin, seen)]
 
     def after(self, parked: Sequence[ParkedRow], unparked: Sequence[tuple[str, int, int]], *, held: bool) -> list[str]:
         """Return the end of a batch, without COMMIT where it is held."""

@@ -16,10 +16,13 @@ from collections.abc import Iterable, Mapping
 import asyncpg
 
 from tidelock.adapters.ports.sink import Control
+from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.statements import identifier
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.capture.origin import Sites
+from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey, Receipt
 
@@ -29,9 +32,15 @@ _OUTVOTED = "tidelock: not all votes hold"
 
 
 class BookkeepingSql:
-    """Statements, or the query that their name says.  `copies`: those of copied tables."""
+    """Statements, or the query that their name says.  `copies`: those of copied tables.
 
-    def __init__(self, schema: str, feed: str, group: int, origin: str, path: str) -> None:
+    A feed that names `sites` writes its marks into the log too (`adapters.postgres.log_marks`), where a feed from here
+    finds them; `origin`, `path`: what the receipts of another say.
+    """
+
+    def __init__(
+        self, schema: str, feed: str, group: int, origin: str, path: str, sites: Sites | None = None
+    ) -> None:
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(schema, feed, group)
         place = identifier(schema)
@@ -42,30 +51,49 @@ class BookkeepingSql:
         self.mine = f"{self._ours} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
         self._marks = f"{text(origin)}, {text(path)}"
+        self._feed, self._group, self._sites = feed, int(group), sites
 
     def prepare(self) -> list[str]:
         """Prepare a session for `receipt`, once: planning these two statements costs more than running them."""
-        receipt = (
-            f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path) "
-            f"SELECT feed, grp, epoch, $2, $3, {self._marks} FROM {self.owner} "
-            f"WHERE {self.mine} AND epoch = $1 FOR SHARE"
-        )
+        owner = f"FROM {self.owner} WHERE {self.mine} AND epoch = $1 FOR SHARE"
+        insert = f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path"
+        receipt = f"{insert}) SELECT feed, grp, epoch, $2, $3, {self._marks} {owner}"
+        parameters = "bigint, bigint, bytea"
+        if self._sites is not None:
+            inserted = f"{insert}, marks, seen) SELECT feed, grp, epoch, $2, $3, $4, $5, $6, $7 {owner} RETURNING batch"
+            receipt = f"WITH r AS ({inserted}) SELECT {_emit('$8')} FROM r"
+            parameters += ", text" * 5
         check = _check(f"{self.progress} WHERE {self.mine} AND epoch = $1 AND batch = $2")
         return [
-            f"PREPARE tidelock_receipt(bigint, bigint, bytea) AS {receipt}",
+            f"PREPARE tidelock_receipt({parameters}) AS {receipt}",
             f"PREPARE tidelock_check(bigint, bigint) AS {check}",
         ]
 
-    def receipt(self, batch: EffectId, covered: bytes) -> list[str]:
+    def receipt(
+        self, batch: EffectId, covered: bytes, origin: Origin | None = None, seen: Position | None = None
+    ) -> list[str]:
         """Insert the receipt, which is fence, fencing token and sync marker: the first statements after BEGIN.
+
+        `origin`, `seen`: as `ApplyBatch` has them.
 
         A batch that waits for a takeover finds the new epoch, and inserts nothing.  That it has a transaction number
         proves nothing then (the row was locked before its epoch was compared), so the receipt itself is looked for.
         """
+        marks = "".join(f", {text(told)}" for told in self._told(batch, origin, seen))
         return [
-            f"EXECUTE tidelock_receipt({batch.epoch}, {batch.counter}, '\\x{covered.hex()}')",
+            f"EXECUTE tidelock_receipt({batch.epoch}, {batch.counter}, '\\x{covered.hex()}'{marks})",
             f"EXECUTE tidelock_check({batch.epoch}, {batch.counter})",
         ]
+
+    def _told(self, batch: EffectId, origin: Origin | None, seen: Position | None) -> tuple[str, ...]:
+        if self._sites is None:
+            return ()
+        return receipt_row(self._feed, self._group, batch, origin or self._sites.local, seen)
+
+    def marks(self, batch: EffectId) -> list[str]:
+        """Mark what follows in the transaction as a feed's, where sites have names."""
+        told = self._told(batch, None, None)
+        return [f"SELECT {_emit(text(told[-1]))}"] if told else []
 
     def complete(self, batch: EffectId, covered: bytes) -> str:
         """Store what the receipt covers, all told; in the transaction that inserted it."""
@@ -119,16 +147,21 @@ class BookkeepingSql:
         dropped = tuple(drop)
         epochs, batches = numbers(i.epoch for i in dropped), numbers(i.counter for i in dropped)
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        site, marks = "NULL", []
+        if self._sites is not None:
+            site = text(self._sites.source)
+            told = checkpoint(self._feed, self._group, position, self._sites.source)
+            marks.append(f"SELECT {_emit(text(told))}")
         upsert = (
-            f"INSERT INTO {self.checkpoint} (feed, grp, position, saved_at) "
-            f"SELECT feed, grp, {text(position)}, now() FROM {row} FOR SHARE "
-            f"ON CONFLICT (feed, grp) DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at"
+            f"INSERT INTO {self.checkpoint} (feed, grp, position, saved_at, site) "
+            f"SELECT feed, grp, {text(position)}, now(), {site} FROM {row} FOR SHARE ON CONFLICT (feed, grp) "
+            "DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at, site = excluded.site"
         )
         delete = (
             f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
             f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
         )
-        return [upsert, _check(row), DURABLE, delete]
+        return [upsert, _check(row), DURABLE, *marks, delete]
 
     def make_owner(self) -> str:
         """Make the owner's row where there is none."""
@@ -143,14 +176,16 @@ class BookkeepingSql:
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
         return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", _check(row)]
 
-    def pass_ddl(self, epoch: int, ddl: Ddl, statements: Iterable[str]) -> list[str]:
-        """Run `statements` and note that they ran."""
+    def pass_ddl(self, id: EffectId, ddl: Ddl, statements: Iterable[str]) -> list[str]:
+        """Run `statements`, marked as a batch's rows are, and note that they ran."""
+        epoch = id.epoch
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
         passed = text(f"{ddl.source}:{ddl.number}")
         return [
             f"UPDATE {self.owner} SET ddl_passed = {passed} WHERE {self.mine} AND epoch = {epoch}",
             _check(row),
             DURABLE,
+            *self.marks(id),
             *statements,
         ]
 
@@ -229,6 +264,10 @@ def is_outvoted(error: BaseException) -> bool:
 def _check(row: str, wanted: int = 1, words: str = _FENCED) -> str:
     """The number is read from a text that is none, so the error carries our own words."""
     return f"SELECT CASE count(*) WHEN {wanted} THEN 1 ELSE CAST('{words}' || count(*) AS int) END FROM {row}"
+
+
+def _emit(content: str) -> str:
+    return f"pg_logical_emit_message(true, '{PREFIX}', {content})"
 
 
 def _says(error: BaseException, words: str) -> bool:

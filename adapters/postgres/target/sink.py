@@ -64,7 +64,9 @@ class PostgresSink(ChunkSink):
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait)
-        self._bookkeeping = BookkeepingSql(options.schema, feed, group, options.origin, options.path)
+        self._bookkeeping = BookkeepingSql(
+            options.schema, feed, group, options.origin, options.path, options.sites
+        )
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
@@ -119,7 +121,7 @@ class PostgresSink(ChunkSink):
         """
         try:
             session = await lane.ready()  # first: while nobody answers, no text is made
-            before = self._script.before(effect.id, effect.covered)
+            before = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
             after = self._script.after(effect.parked, effect.unparked, held=effect.held)
             statements = [*before, *self._script.steps.of(effect.steps, careful), *after]
         except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
@@ -254,7 +256,7 @@ class PostgresSink(ChunkSink):
     ) -> events.DdlApplied | events.DdlFailed:
         async def pass_once(session: TargetSession) -> dict[TableName, TargetTable]:
             if await self._bookkeeping.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
-                note = self._bookkeeping.pass_ddl(effect.id.epoch, effect.ddl, statements)
+                note = self._bookkeeping.pass_ddl(effect.id, effect.ddl, statements)
                 await session.run(["BEGIN", *note, "COMMIT"])
             return await read_tables(session.connection, tables)
 

@@ -1,0 +1,183 @@
+"""Feeds between sites that write, two ways, round and on: rows are equal everywhere, and none comes back."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.harness.network import Network
+from bench.harness.rig import until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+
+PROOF = pytest.mark.proof
+PAIRS = [
+    pytest.param("mariadb", "postgres_source", id="mariadb-postgres"),
+    pytest.param("mysql", "other_mysql", id="mysql-mysql", marks=PROOF),
+    pytest.param("postgres_source", "postgres", id="postgres-postgres", marks=PROOF),
+]
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Callable[..., Network]]:
+    made: list[Network] = []
+
+    def make(servers: Mapping[str, Server], *edges: str) -> Network:
+        made.append(Network(tmp_path, servers, edges))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize(("eu", "us"), PAIRS)
+def test_two_ways(eu: str, us: str, request: pytest.FixtureRequest, network: Callable[..., Network]) -> None:
+    both = network({"eu": request.getfixturevalue(eu), "us": request.getfixturevalue(us)}, "eu>us", "us>eu")
+    both.run()
+    both.write(range(12))
+    both.come_to_rest()
+    assert len(both["eu"].notes()) == 16
+    assert both.came_back() == {}
+    assert all(len(feed.carried()) == 28 for feed in both.feeds.values()), "each its own site's changes, once"
+
+
+@PROOF
+@pytest.mark.parametrize(("eu", "us"), [("mariadb", "postgres_source"), ("mysql", "other_mysql")])
+def test_two_ways_with_killed_runs(
+    eu: str, us: str, request: pytest.FixtureRequest, network: Callable[..., Network]
+) -> None:
+    both = network({"eu": request.getfixturevalue(eu), "us": request.getfixturevalue(us)}, "eu>us", "us>eu")
+    both.run()
+    for part in range(6):
+        both.write(range(12 * part, 12 * part + 12))
+        feed = both.feeds["eu>us" if part % 2 else "us>eu"]
+        feed.kill()
+        both.write(range(1000 + 3 * part, 1003 + 3 * part))
+        feed.run()
+    both.come_to_rest()
+    assert both.came_back() == {}
+    assert len(both["eu"].notes()) == 2 * (48 + 12)
+
+
+@PROOF
+def test_a_ring(mariadb: MariaDb, mysql: MySql, postgres_source: Postgres, network: Callable[..., Network]) -> None:
+    ring = network({"a": mariadb, "b": mysql, "c": postgres_source}, "a>b", "b>c", "c>a")
+    ring.run()
+    ring.write(range(12))
+    ring.come_to_rest()
+    assert ring.came_back() == {}
+    assert [len(feed.carried()) for feed in ring.feeds.values()] == [56, 56, 56], "of two sites each"
+
+
+@PROOF
+@pytest.mark.parametrize("edges", [("a>b", "b>c"), ("a>b", "b>a", "b>c")], ids=["on", "two ways and on"])
+def test_what_a_feed_brings_goes_on(
+    edges: tuple[str, ...], mariadb: MariaDb, mysql: MySql, postgres: Postgres, network: Callable[..., Network]
+) -> None:
+    tree = network({"a": mariadb, "b": mysql, "c": postgres}, *edges)
+    tree.run()
+    tree["a"].write(range(12))
+    tree["b"].write(range(12))
+    tree.come_to_rest("bc")
+    assert tree.came_back() == {}
+    assert len(tree["c"].notes()) == 16
+    assert (tree["a"].notes() == tree["b"].notes()) is ("b>a" in edges)
+
+
+@PROOF
+def test_own_changes_alone_and_words_that_end_the_way(
+    mariadb: MariaDb, mysql: MySql, other_mysql: MySql, postgres: Postgres, network: Callable[..., Network]
+) -> None:
+    tree = network({"a": mariadb, "b": mysql, "c": postgres, "d": other_mysql}, "a>b", "b>c", "b>d")
+    tree.feeds["a>b"].sites["mark"] = ["a-only"]
+    tree.feeds["b>c"].sites["forward"] = "own"
+    tree.feeds["b>d"].sites["drop"] = ["a-only"]
+    tree.run()
+    tree["a"].write(range(3))
+    tree["b"].write(range(6))
+    tree.come_to_rest("cd")
+    assert [len(tree[site].notes()) for site in "abcd"] == [2, 6, 4, 4]
+
+
+def told(network: Network, edge: str, **sites: Any) -> str:
+    """What a run of the feed says that is refused, or halts."""
+    feed = network.feeds[edge]
+    feed.sites = sites
+    said = feed.command("run", "--until-caught-up")
+    assert said.code != 0, said.out
+    return " ".join(f"{said.out}\n{said.err}".split())
+
+
+def test_a_site_is_one_server_and_a_server_one_site(
+    mysql: MySql, mariadb: MariaDb, network: Callable[..., Network]
+) -> None:
+    """Under another address too; and the statement that the refusal says lets it go on."""
+    pair = network({"eu": mysql, "us": mariadb}, "eu>us")
+    feed = pair.feeds["eu>us"]
+    assert feed.command("run", "--until-caught-up").code == 0, feed.said()
+    pair["eu"].host = "localhost"
+    assert feed.command("run", "--until-caught-up").code == 0, feed.said()
+    assert "is the site eu" in told(pair, "eu>us", source="asia", target="us")
+    feed.sites = {"source": "eu", "target": "us"}
+    pair["us"].send(f"UPDATE {pair.books}.tidelock_site SET identity = 'another' WHERE site = 'eu'")
+    refused = told(pair, "eu>us", **feed.sites)
+    assert "knows the site eu as the server another" in refused
+    pair["us"].send("UPDATE" + refused.partition(": UPDATE")[2])
+    assert feed.command("run", "--until-caught-up").code == 0, feed.said()
+
+
+@PROOF
+def test_a_feed_without_sites_stops_at_what_one_with_sites_has_brought(
+    mysql: MySql, mariadb: MariaDb, network: Callable[..., Network]
+) -> None:
+    """And with sites it goes on."""
+    pair = network({"eu": mysql, "us": mariadb}, "eu>us", "us>eu")
+    back = pair.feeds["us>eu"]
+    named, back.sites = back.sites, {}
+    pair.run()
+    pair["eu"].write([0])
+    assert back.process is not None
+    assert back.process.code(30) == 4
+    assert "this feed names none" in " ".join(back.said().split())
+    back.sites = named
+    back.run()
+    pair["us"].write([0])
+    pair.come_to_rest()
+    assert pair.came_back() == {}
+
+
+@PROOF
+def test_a_source_that_does_not_log_receipts_is_not_read(
+    mysql: MySql, make_mariadb: Callable[..., MariaDb], network: Callable[..., Network]
+) -> None:
+    """Changes would go round: they look like its own.  Once the server logs the receipts, all goes on."""
+    server = make_mariadb(extra=["--binlog-ignore-db=ignored"])
+    pair = network({"eu": mysql, "us": server}, "eu>us", "us>eu")
+    pair.books = "ignored"
+    for feed in pair.feeds.values():
+        feed.options["schema"] = "ignored"
+    refused = told(pair, "us>eu", **pair.feeds["us>eu"].sites)
+    assert "receipts in ignored.tidelock_progress" in refused
+    assert "are not in its log" in refused
+    server.extra = []
+    server.restart()
+    pair["us"].reconnect()
+    pair.run()
+    pair.write(range(3))
+    pair.come_to_rest()
+    assert pair.came_back() == {}
+
+
+@PROOF
+def test_idle_feeds_leave_each_other_alone(mysql: MySql, mariadb: MariaDb, network: Callable[..., Network]) -> None:
+    """A checkpoint is no news to the feed that reads it."""
+    pair = network({"eu": mysql, "us": mariadb}, "eu>us", "us>eu")
+    pair.run()
+    pair.write(range(3))
+    until(pair.equal, "equal rows")
+    until(lambda: all(pair.receipts(feed) == 0 for feed in pair.feeds.values()), "no receipts")
+    saved = [pair.saved(feed) for feed in pair.feeds.values()]
+    beats = [pair.beats(feed) for feed in pair.feeds.values()]
+    until(lambda: all(pair.beats(f) > b + 12 for f, b in zip(pair.feeds.values(), beats, strict=True)), "12 s of life")
+    assert [pair.saved(feed) for feed in pair.feeds.values()] == saved
