@@ -134,6 +134,7 @@ class Target:
         """`strict`: two open batches in conflict are a mistake; else one fails, as after a lock timeout."""
         self.state = State(database, ledger.history.start, {}, {}, {})
         self.works: list[Work] = []
+        self.image = False  # its rows are compared
         self.ledger = ledger
         self.checkers: tuple[Checker, ...] = tuple(c(ledger, self, atomic=atomic, whole=whole) for c in ALL)
         self.epoch = 0
