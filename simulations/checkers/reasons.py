@@ -52,7 +52,8 @@ class Reasons(Checker):
         """Is a row not as before, of a table in which somebody else has written?  Or does it wait for what such a row
         holds as long as it is locked?"""
         tampered = [name for name in self.target.tampered if str(name) in error]
-        locked = [*aside, *(row for row, _ in self.target.parked.values())]
+        open_ = (row for work in self.target.works for row in work.effect.parked)
+        locked = [*aside, *open_, *(row for row, _ in self.target.parked.values())]
         waits = any((row.schema, row.table) == (name.schema, name.table) for name in tampered for row in locked)
         return self.target.image and bool(tampered) and (DIFFERS in error or waits)
 
