@@ -86,6 +86,7 @@ EXPECTED: tuple[str, ...] = (
     "repair: row touched meanwhile",
     "repair: parked change overtaken",
     "repair: given up",
+    "image: a row is not as before",
     "copy: a chunk could not be read",
     "copy: a reader waits for what the stream has taken",
     "copy: a table without a key was read in one view",

@@ -85,7 +85,12 @@ class Owner:
     ) -> None:
         self.number = number
         self.copier = copier
-        options = Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
+        options = Options(
+            atomic=plan.atomic,
+            locking=plan.locking,
+            verify="image" if plan.image else "off",
+            **msgspec.structs.asdict(plan.engine),
+        )
         if plan.copy is not None:
             options = replace(options, copy_reads=plan.copy.reads, copy_touched=plan.copy.touched)
         if stream_idle_us is not None:
@@ -105,7 +110,7 @@ class Owner:
         self._history = history
         self._source = source
         self.refused_its_own = False
-        self._bad_rows = "poison" in plan.features
+        self._bad_rows = "poison" in plan.features or (plan.image and plan.repairs)
         self._faults = faults
         self._reader = 0  # the present reader's number
         self._sent: list[LogBatch] = []  # by the present reader

@@ -24,6 +24,7 @@ COPIED_SHARE = 0.3  # of all runs copy tables
 POOL = catalogue.POOL.name.table
 POOL_SHARE = 0.15  # of all runs have it, beside what else they have
 REPAIRED_SHARE = 0.2  # of all runs repair rows
+IMAGE_SHARE = 0.3  # of all runs in which whole rows are logged, and none is kept, compare them
 KEYED_SHARE = 0.25  # of all runs have tables of which the log tells less than whole rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
@@ -122,6 +123,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `copy`: what is copied; None: the target starts as empty as the source.  `repairs`: rows of the target are changed
     behind the feed's back, and repaired.  `keyed`: tables of which the source does not log whole rows
     (`simulations.identity`).
+    `image`: rows are compared with their before-images (`Options.verify`).
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -142,6 +144,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     copy: Copy | None = None
     repairs: bool = False
     keyed: tuple[str, ...] = ()
+    image: bool = False
 
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:
@@ -153,13 +156,16 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
     faults = chance.sample(sorted(set(FAULTS) - set(_OF_LOGS)), chance.randint(3, 9))
     if not set(faults) & set(ALWAYS_POSSIBLE):
         faults.append(chance.choice(ALWAYS_POSSIBLE))
+    keyed = _keyed(Random(f"keyed {seed}"), families, copy) if locking else ()
+    repairs = locking and Random(f"repairs {seed}").random() < REPAIRED_SHARE
+    image = locking and not keyed and not (copy and copy.keep) and Random(f"image {seed}").random() < IMAGE_SHARE
     return Plan(
         seed=seed,
         schedule=seed,
         families=(*families, POOL) if Random(f"pool {seed}").random() < POOL_SHARE else families,
         changes=changes,
         atomic=chance.random() < 0.35,
-        features=_features(chance, families, copy),
+        features=(features := _features(chance, families, copy)),
         faults={name: chance.choice((1, 1, 4)) for name in faults} | _of_logs(Random(f"logs {seed}")),
         fault_rate=chance.choice((0.03, 0.05, 0.07, 0.1)),
         longest=chance.choice((2, 6, 15, 40)),
@@ -181,8 +187,9 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,
         copy=copy,
-        repairs=locking and Random(f"repairs {seed}").random() < REPAIRED_SHARE,
-        keyed=_keyed(Random(f"keyed {seed}"), families, copy) if locking else (),
+        repairs=repairs,
+        keyed=keyed,
+        image=image and not (repairs and "wishes" in features),  # who skips a locked row has to repair it then
     )
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from random import Random
 
+from tidelock.adapters.app.take_source import FailedChange, chosen
+from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Row, TableName
-from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema import Equality, TargetTable
 from tidelock.engine.protocol.events import ChunksPlanned
 from tidelock.simulations.catalogue import WORD
+from tidelock.simulations.checkers.looks import Looks
 from tidelock.simulations.history import History
 from tidelock.simulations.owner import Owner
 from tidelock.simulations.target import Target
@@ -26,6 +29,7 @@ class Repairs:
         self._keyed = history.plan.keyed  # no later change of theirs mends what is missing or other at the target
         rekeyed = {name for e in history.entries if e.keys is not None and e.ddl is not None for name in e.ddl.tables}
         self._tables = [name for name in history.held if history.tables[name].key and name not in rekeyed]
+        self._image = history.plan.image
         self._serial = 0
 
     @property
@@ -47,8 +51,12 @@ class Repairs:
         else:
             self.ask(owner)
 
-    def ask(self, owner: Owner) -> None:
-        """The shell tells the machine what is wanted."""
+    def ask(self, owner: Owner, *, again: bool = False) -> None:
+        """The shell tells the machine what is wanted; `again`: and what was wanted before and refused."""
+        if self._image:
+            self._take_source()
+        for name, key in self._foreign if again else ():
+            self._want(name, key)
         if self.wanted:
             owner.post(
                 ChunksPlanned(
@@ -57,6 +65,28 @@ class Repairs:
                     )
                 )
             )
+
+    def _take_source(self) -> None:
+        """Rows that are not as their before-images, and those that wait for a value of theirs, are repaired with all
+        that failed of them."""
+        failed = [
+            FailedChange(":".join(map(str, place)), TableName(row.schema, row.table), decode_change(row.change))
+            for place, (row, _) in self._target.parked.items()
+        ]
+        mine = [row for row in failed if row.table in self._target.tampered]
+        for part in chosen(mine, (), {name: self._spec(name).key for name in self._tables}).parts:
+            for key in part.keys:
+                self._want(part.table, key)
+
+    @property
+    def left(self) -> bool:
+        """Tells whether rows are locked yet that a repair ends."""
+        return self._image and bool(self._target.parked or self._foreign)
+
+    @property
+    def _foreign(self) -> list[tuple[TableName, Row]]:
+        """Keys of rows that somebody else has written and that no repair has reached yet."""
+        return [row for checker in self._target.checkers if isinstance(checker, Looks) for row in checker.foreign]
 
     def _spec(self, name: TableName) -> TargetTable:
         return self._target.database.tables[name].spec
@@ -70,6 +100,8 @@ class Repairs:
         spec = table.spec
         if spec.foreign_keys or spec.references or self._target.writes_to(name) or (copy is not None and not copy.done):
             return
+        if self._image and any(table.layout.equality[c] is not Equality.EXACT for c in spec.key):
+            return  # a locked row might be any other, which no repair can end
         self._serial += 1
         slot = chance.choice(list(table.rows)) if table.rows else None
         if slot is None or chance.random() < 0.3 or name.table in self._keyed:

@@ -12,6 +12,7 @@ from tidelock.engine.model.records import UNKNOWN, Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
+from tidelock.simulations.looking import look_and_write
 from tidelock.simulations.model import Table, Violation
 
 if TYPE_CHECKING:
@@ -199,52 +200,55 @@ class Session:
     def run(self, steps: list[Step]) -> None:
         """Runs the steps, as `engine.protocol.effects` documents them.  Raises Violation: the session is lost then."""
         for step in steps:
+            if step.checks:
+                look_and_write(self, step)
+                continue
             match step:
                 case DeleteRows():
                     for key in reversed(step.keys):  # a server goes through them as it likes
                         self._delete_row(step.table, key)
                 case UpsertRows():
                     for row in step.rows:
-                        self._upsert_row(step.table, row)
+                        self.upsert_row(step.table, row)
                 case UpdateRows():
                     for key, row in zip(step.keys, step.rows, strict=True):
-                        self._update_row(step.table, key, row, moves=step.moves)
+                        self.update_row(step.table, key, row, moves=step.moves)
 
     def _delete_row(self, binding: Binding, key: Row) -> None:
         table = self.table(binding.name)
-        slot = self._find(table, binding, key)
+        slot = self.find(table, binding, key)
         if slot is not None:
             self.delete(binding.name, slot)
 
-    def _upsert_row(self, binding: Binding, row: Row) -> None:
+    def upsert_row(self, binding: Binding, row: Row) -> None:
         assert UNKNOWN not in row, f"{row} of {binding.name} would be written with a placeholder"
         table = self.table(binding.name)
-        slot = self._find(table, binding, binding.key_of(row)) if binding.key else None
+        slot = self.find(table, binding, binding.key_of(row)) if binding.key else None
         if slot is None:
-            self.insert(binding.name, self._bind(table, binding, row, None))
+            self.insert(binding.name, self.bind(table, binding, row, None))
         else:
             self.update(binding.name, slot, self._unmoved(table, binding, row, table.rows[slot]))
 
-    def _update_row(self, binding: Binding, key: Row, row: Row, *, moves: bool) -> None:
+    def update_row(self, binding: Binding, key: Row, row: Row, *, moves: bool) -> None:
         table = self.table(binding.name)
-        slot = self._find(table, binding, key)
+        slot = self.find(table, binding, key)
         if slot is None:
             if UNKNOWN in row:
                 raise Violation(f"{binding.name} has no row {key}, and {row} cannot be inserted")
-            self.insert(binding.name, self._bind(table, binding, row, None))
+            self.insert(binding.name, self.bind(table, binding, row, None))
             return
         old = table.rows[slot]
-        new = self._bind(table, binding, row, old) if moves else self._unmoved(table, binding, row, old)
+        new = self.bind(table, binding, row, old) if moves else self._unmoved(table, binding, row, old)
         self.update(binding.name, slot, new)
 
-    def _find(self, table: Table, binding: Binding, key: Row) -> Token | None:
+    def find(self, table: Table, binding: Binding, key: Row) -> Token | None:
         if not binding.key:
-            return table.equal(self._bind(table, binding, key, None))
+            return table.equal(self.bind(table, binding, key, None))
         equality = table.layout.equality
         slot = tuple(comparable(v, equality[c]) for v, c in zip(key, table.spec.key, strict=True))
         return slot if slot in table.rows else None
 
-    def _bind(self, table: Table, binding: Binding, row: Row, old: Row | None) -> Row:
+    def bind(self, table: Table, binding: Binding, row: Row, old: Row | None) -> Row:
         """`row` as the target writes it; its own columns keep what `old` has, else their default."""
         out = list(old) if old is not None else list(table.layout.defaults)
         at = table.layout.at
@@ -256,7 +260,7 @@ class Session:
     def _unmoved(self, table: Table, binding: Binding, row: Row, old: Row) -> Row:
         """`row` over `old`, except its unique columns: sinks leave those out of SET."""
         unique = table.layout.unique_places
-        new = self._bind(table, binding, row, old)
+        new = self.bind(table, binding, row, old)
         return tuple(
             kept if place in unique else fresh for place, (kept, fresh) in enumerate(zip(old, new, strict=True))
         )

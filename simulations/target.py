@@ -20,7 +20,7 @@ from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.log import receipts
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.emptying import children_first
-from tidelock.engine.model.errors import ErrorKind, Failure
+from tidelock.engine.model.errors import DIFFERS, ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, TableName
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -134,6 +134,7 @@ class Target:
         """`strict`: two open batches in conflict are a mistake; else one fails, as after a lock timeout."""
         self.state = State(database, ledger.history.start, {}, {}, {})
         self.works: list[Work] = []
+        self.image = False  # its rows are compared
         self.ledger = ledger
         self.checkers: tuple[Checker, ...] = tuple(c(ledger, self, atomic=atomic, whole=whole) for c in ALL)
         self.epoch = 0
@@ -405,6 +406,8 @@ class Target:
             else:
                 session = merge(self.database, work.merge, self.staged[work.merge.staged])
         except Violation as error:
+            if DIFFERS in str(error):
+                self._faults.seen("image: a row is not as before")
             for checker in self.checkers:
                 checker.refused(effect, str(error))
             self._fail(work, ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")

@@ -89,6 +89,7 @@ class World:
         self.target = Target(
             database, ledger, self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
         )
+        self.target.image = plan.image
         self._exercise = Exercise(
             self.coverage, self.target.ledger, self.target, atomic=plan.atomic, whole=self.whole
         )
@@ -137,11 +138,11 @@ class World:
 
     def _to_repair(self) -> bool:
         """Tells whether anything is left to repair.  Where rows are bad that may be for good."""
-        if self._repairs is None or not self._repairs.wanted or not self.whole:
+        if self._repairs is None or not self.whole or not (self._repairs.wanted or self._repairs.left):
             return False
         if not self.owner.machine.copying:
             self.owner.caught_up = False
-            self._repairs.ask(self.owner)
+            self._repairs.ask(self.owner, again=True)
             self.owner.post(GoalSet(self.history.last))
         return True
 

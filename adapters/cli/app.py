@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tidelock.adapters.cli.failure import CommandError, not_yet
+from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
@@ -192,6 +192,24 @@ def skip_rows(
     return queue(feed, "skip", ids or [], table, everything, json)
 
 
+@rows.command("take-source")
+def take_source(
+    feed: FeedPath,
+    ids: RowIds = None,
+    table: OfTable = "",
+    everything: Everything = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long nothing may happen before it gives up.")
+    ] = 120,
+    json: Json = False,
+) -> int:
+    """Have the feed write what the source has now of failed rows, and end them (exit code 4 if some are left)."""
+    from tidelock.adapters.cli.repairing import take_source
+
+    return take_source(feed, ids or [], table, everything, yes, wait, json)
+
+
 @ddl.command("show")
 def show_ddl(feed: FeedPath, json: Json = False) -> int:
     """Show the statement that halted the feed."""
@@ -359,13 +377,6 @@ def sequences(
     return sequences(feed, table or [], apply, json)
 
 
-def _later(group: typer.Typer, path: str, text: str) -> None:
-    def command(context: typer.Context) -> int:
-        raise not_yet(path)
-
-    group.command(path.rpartition(" ")[2], help=f"{text} (not in this version yet)", context_settings=REST)(command)
-
-
 def _plugin(name: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         return run_plugin(name, context.args)
@@ -377,7 +388,5 @@ def _plugin(name: str, text: str) -> None:
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 app.add_typer(log, name="log")
-_later(app, "rewind", "Apply old changes again.")
-_later(rows, "rows take-source", "Put the source's row in place of the failed change.")
 for _name, _text in EXPECTED.items():
     _plugin(_name, _text)

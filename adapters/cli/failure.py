@@ -22,11 +22,6 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-def not_yet(what: str) -> CommandError:
-    """Returns the error of a command that this version does not have yet."""
-    return CommandError(f"`tidelock {what}` is not in this version yet")
-
-
 def explained(error: Exception) -> tuple[str, int] | None:
     """Returns (what to print, exit code) of an error meant for the operator; None for a bug, which keeps its traceback.
 

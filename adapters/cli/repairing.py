@@ -40,13 +40,35 @@ def repair(
     feed = load(path)
     if feed.target_url.scheme == "hive":
         raise CommandError(f"{path}: a Hive target has no `tidelock repair`")
-    from tidelock.adapters.app.repair import ask, work_of
+    from tidelock.adapters.app.repair import work_of
     from tidelock.adapters.verify.report import read_report
 
     with _refusals():
         work = asyncio.run(work_of(feed, read_report(report, feed), tables))
     if dry_run:
         return _dry_run(feed, work, tables, wait, json)
+    return _carry_out(feed, work, yes, wait, json)
+
+
+def take_source(
+    path: str, ids: Sequence[str], table: str, everything: bool, yes: bool, wait: float, json: bool
+) -> int:
+    """Queues the rows of failed changes for repair and shows their progress; returns the exit code."""
+    if bool(ids) + bool(table) + everything != 1:
+        raise CommandError("Say which rows to take from the source: their ids, --table db.table, or --all")
+    feed = load(path)
+    if feed.target_url.scheme == "hive":
+        raise CommandError(f"{path}: a Hive target has no failed rows")
+    from tidelock.adapters.app.take_source import work_of
+
+    with _refusals():
+        work = asyncio.run(work_of(feed, ids, table))
+    return _carry_out(feed, work, yes, wait, json)
+
+
+def _carry_out(feed: Feed, work: Work, yes: bool, wait: float, json: bool) -> int:
+    from tidelock.adapters.app.repair import ask
+
     if work.rows:
         if not yes:
             _confirm(feed, work)

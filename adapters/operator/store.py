@@ -20,7 +20,7 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ddl.translate import gone
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
-from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.batch.parked_rows import ParkedChange, decode_change
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Ddl, Position, Row, Shape, TableName
@@ -172,6 +172,16 @@ class Books:
         change = decode_change(rows[0][-1])
         before, after = _named(change.shape, change.before), _named(change.shape, change.after)
         return FailedRowDetail(_failed(rows[0]), before, after)
+
+    async def failed_changes(self, table: str) -> list[tuple[str, TableName, ParkedChange]]:
+        """Returns all failed rows, of all tables where `table` is '': id, table and change."""
+        where, args = _of_table(table) if table else ("", ())
+        sql = (
+            f"SELECT {_IDENTITY}, table_schema, table_name, change_data "
+            f"FROM {self.table('tidelock_parked')} {_THIS}{where} ORDER BY {_IDENTITY}"
+        )
+        rows = await self.session.fetch(sql, self.feed.name, *args)
+        return [(f"{r[0]}:{r[1]}:{r[2]}", TableName(str(r[3]), str(r[4])), decode_change(r[5])) for r in rows]
 
     async def set_state(self, state: str) -> None:
         """Stores the desired state of all groups."""

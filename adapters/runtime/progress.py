@@ -40,7 +40,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A feed at one moment.
 
     - `state`: `reserve` is a worker that is ready and has no group, because there are more workers than groups.
-    - `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
+    - `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `replaced_total`, `restarts`: since this
+      process started.
     - `fenced_total`: writes of a worker that a newer owner's fence rejected.
     - `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
     - `lanes`: rows queued and running, per lane.
@@ -70,6 +71,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     position: str = ""
     alarm: str | None = None
     retries_total: int = 0
+    replaced_total: int = 0
     restarts: int = 0
     fenced_total: int = 0
     copies: tuple[TableCopy, ...] = ()

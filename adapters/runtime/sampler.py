@@ -95,6 +95,7 @@ def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
         position=str(seen.position),
         alarm=str(shell.halt.alarm) if shell.halt else None,
         retries_total=seen.retries,
+        replaced_total=seen.replaced,
         restarts=shell.restarts,
         copies=shell.copies.figures(),
         prepared=shell.unanswered.xid,

@@ -40,6 +40,8 @@ def metrics(sample: Sample) -> str:
     add("lane_rows", "gauge", "Rows queued and running in a lane.", *lanes)
     add("batches_total", "counter", "Transactions committed at the target.", ("", sample.batches_total))
     add("retries_total", "counter", "Batches tried again.", ("", sample.retries_total))
+    replaced = "Rows of the target that were deleted, as others were to have their unique values."
+    add("replaced_rows_total", "counter", replaced, ("", sample.replaced_total))
     add(
         "restarts_total",
         "counter",

@@ -14,11 +14,12 @@ class Totals(msgspec.Struct, frozen=True):
     retries: int = 0
     restarts: int = 0
     fenced: int = 0
+    replaced: int = 0
 
     @classmethod
     def of(cls, sample: Sample, fenced: int = 0) -> Totals:
         """Returns those of one life of a group."""
-        return cls(sample.rows_total, sample.retries_total, sample.restarts, fenced)
+        return cls(sample.rows_total, sample.retries_total, sample.restarts, fenced, sample.replaced_total)
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -26,4 +27,5 @@ class Totals(msgspec.Struct, frozen=True):
             self.retries + other.retries,
             self.restarts + other.restarts,
             self.fenced + other.fenced,
+            self.replaced + other.replaced,
         )

@@ -341,6 +341,7 @@ class Worker:
             lanes=tuple(rows for s in samples for rows in s.lanes),
             failed_rows=sum(s.failed_rows for s in samples),
             retries_total=totals.retries,
+            replaced_total=totals.replaced,
             restarts=totals.restarts,
             copies=tuple(one for s in samples for one in s.copies),
             hindrances=tuple(one for s in samples for one in s.hindrances),

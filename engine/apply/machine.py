@@ -216,6 +216,7 @@ class ApplyMachine:
             lock_waits=batches.dispatcher.waits,
             parked=len(batches.parked_rows),
             hindrances=self.hindrances,
+            replaced=batches.replaced_rows,
         )
 
     def snapshot(self) -> dict[str, int | str | list[int]]:

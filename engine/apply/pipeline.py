@@ -88,7 +88,10 @@ class Pipeline:
                 raise AssertionError("taken over twice")
             case events.LogArrived():
                 raise AssertionError("the machine gives the log to the intake")
-            case events.BatchCommitted() | events.CopyBegun():
+            case events.BatchCommitted():
+                self.batches.replaced_rows += event.replaced
+                self._committed(event.id)
+            case events.CopyBegun():
                 self._committed(event.id)
             case events.BatchReady():
                 self._ready(event.id)

@@ -78,6 +78,7 @@ class BatchScheduler:
         self.committed_rows = 0
         self.committed_batches = 0
         self.retries = 0
+        self.replaced_rows = 0
         self.rows = 0
         self.streaming = False
         self.unpositioned_receipt: EffectId | None = None

@@ -73,9 +73,12 @@ class BatchReady(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
-    """Reply to `ApplyBatch`, `CommitBatch` and `MergeChunk`: it is committed, its receipt with it."""
+    """Reply to `ApplyBatch`, `CommitBatch` and `MergeChunk`: it is committed, its receipt with it.
+
+    `replaced`: rows of the target that were deleted, as others were to have their unique values."""
 
     id: EffectId
+    replaced: int = 0
 
 
 class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):

@@ -11,6 +11,7 @@ from tidelock.simulations.checkers.copied import Copied
 from tidelock.simulations.checkers.drained import Drained
 from tidelock.simulations.checkers.forward import Forward
 from tidelock.simulations.checkers.locks import Locks
+from tidelock.simulations.checkers.looks import Looks
 from tidelock.simulations.checkers.once import Once
 from tidelock.simulations.checkers.reasons import Reasons
 from tidelock.simulations.checkers.replayed import Replayed
@@ -18,4 +19,5 @@ from tidelock.simulations.checkers.statements import Statements
 
 ALL: tuple[type[Checker], ...] = (
     Once, Forward, Constraints, Replayed, CommitOrder, Checkpoint, Statements, Reasons, Locks, Bounds, Drained, Copied,
+    Looks,
 )  # fmt: skip

@@ -7,12 +7,16 @@ changed rows of its table there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.batch.checked_steps import image_steps_in_order
 from tidelock.engine.batch.merge import in_log_order
 from tidelock.engine.log import receipts
+from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Equality
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, ParkedRow
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.history import Place
@@ -26,6 +30,8 @@ class Reasons(Checker):
     def refused(self, effect: ApplyBatch, error: str) -> None:
         """Looking for the bad row would hide that there is none: a batch is refused only if its changes are, one after
         another in the order of the log."""
+        if self._differs(error, effect.parked):
+            return
         if self.whole:
             raise Mistake(f"{effect.id} is refused, and no row is bad: {error}")
         if effect.lane == MERGING:
@@ -39,8 +45,17 @@ class Reasons(Checker):
             raise Mistake(f"{effect.id} is refused, though its changes are not: {error}")
 
     def refused_piece(self, effect: ApplyPiece, error: str) -> None:
-        if self.whole:
+        if self.whole and not self._differs(error, effect.parked):
             raise Mistake(f"{effect.id} is refused, and no row is bad: {error}")
+
+    def _differs(self, error: str, aside: Sequence[ParkedRow]) -> bool:
+        """Is a row not as before, of a table in which somebody else has written?  Or does it wait for what such a row
+        holds as long as it is locked?"""
+        tampered = [name for name in self.target.tampered if str(name) in error]
+        open_ = (row for work in self.target.works for row in work.effect.parked)
+        locked = [*aside, *open_, *(row for row, _ in self.target.parked.values())]
+        waits = any((row.schema, row.table) == (name.schema, name.table) for name in tampered for row in locked)
+        return self.target.image and bool(tampered) and (DIFFERS in error or waits)
 
     def _justify_merge(self, effect: ApplyBatch, error: str) -> None:
         """Rows of it are bad, or others are missing or out of date because theirs are."""
@@ -121,7 +136,7 @@ class Reasons(Checker):
         """Could these be applied now, one after another?"""
         changes = [self.ledger.change(place, database) for place in places]
         try:
-            database.begin().run(in_log_order(changes))
+            database.begin().run(image_steps_in_order(changes) if self.target.image else in_log_order(changes))
         except Violation:
             return False
         return True

@@ -43,4 +43,6 @@ BEYOND: dict[str, str] = {
     "emptied-with-the-rows-of-others": "a TRUNCATE of one of two tables that become one",
     "chunk-goes-on-with-a-partial-key-change": "a row of a copied table that changes its key and is not told whole",
     "dropped-database-passed": "a statement that drops a database",
+    "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
+    "retry-compares-nothing": "an operator who retries rows that are not as before",
 }

@@ -11,6 +11,7 @@ from tidelock.simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
 from tidelock.simulations.mutants.lineage import LINEAGE
 from tidelock.simulations.mutants.locks import LOCKS
 from tidelock.simulations.mutants.log import BARRIER, ORDER, ROOM
+from tidelock.simulations.mutants.looking import LOOKING
 from tidelock.simulations.mutants.merge import MERGE
 from tidelock.simulations.mutants.parking import BAD_ROWS, PARKING, WISHES
 from tidelock.simulations.mutants.partial import PARTIAL
@@ -48,4 +49,5 @@ CATALOGUE = (
     *REFUSED,
     *KEPT,
     *REPAIRS,
+    *LOOKING,
 )

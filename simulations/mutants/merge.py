@@ -48,7 +48,7 @@ MERGE = (
     Mutant(
         "fold-two-shapes-apart",
         """
-        @ merge.merge
+        @ set_based
         - len({binding.name for binding in tables}) != len(tables)
         + False
         """,
@@ -57,7 +57,7 @@ MERGE = (
     Mutant(
         "writes-before-deletes",
         """
-        @ merge.merge
+        @ set_based
         - [*reversed(deletes), *writes]
         + [*writes, *reversed(deletes)]
         """,
@@ -67,7 +67,7 @@ MERGE = (
     Mutant(
         "parents-deleted-first",
         """
-        @ merge.merge
+        @ set_based
         - reversed(deletes)
         + deletes
         """,
@@ -77,7 +77,7 @@ MERGE = (
     Mutant(
         "children-written-first",
         """
-        @ merge.merge
+        @ set_based
         - [*reversed(deletes), *writes]
         + [*reversed(deletes), *reversed(writes)]
         """,
@@ -97,7 +97,7 @@ MERGE = (
     Mutant(
         "unique-change-in-place",
         """
-        @ merge.merge
+        @ set_based
         - moves(before, after)
         + False
         """,
@@ -136,7 +136,7 @@ MERGE = (
     Mutant(
         "referenced-row-taken-away",
         """
-        @ merge.merge
+        @ set_based
         - binding.target.references
         + False
         """,
@@ -146,7 +146,7 @@ MERGE = (
     Mutant(
         "target-columns-lost",
         """
-        @ merge.merge
+        @ set_based
         - binding.has_target_only_columns
         + False
 

@@ -64,7 +64,7 @@ PARTIAL = (
     Mutant(
         "partial-row-is-upserted",
         """
-        @ merge.merge
+        @ set_based
         - partial and UNKNOWN in after
         + False
         """,

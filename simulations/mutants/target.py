@@ -70,12 +70,12 @@ TARGET = (
     Mutant(
         "upsert-moves-another-row",
         """
-        @ Session._upsert_row
-        + new = self._bind(table, binding, row, None)
+        @ Session.upsert_row
+        + new = self.bind(table, binding, row, None)
         + for index, (_, read) in zip(table.indexes, table.layout.uniques, strict=True):
         +     if (held := index.get(read(new))) is not None:
         +         self._drop(table, held)
-          self.insert(binding.name, self._bind(table, binding, row, None))
+          self.insert(binding.name, self.bind(table, binding, row, None))
         """,
         "a wanted unique value takes the place of the row that holds it, as ON DUPLICATE KEY UPDATE does",
         row=12,

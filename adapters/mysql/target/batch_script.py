@@ -69,7 +69,7 @@ class _Waiting(msgspec.Struct):
 class BatchScript:
     """Write steps, then `commit` or leave it open.
 
-    `replaced`: rows that were deleted because others are to have their unique values.
+    `replaced`: rows that were deleted because others are to have their unique values, for people.
 
     Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
     """
@@ -82,7 +82,7 @@ class BatchScript:
         checked: Callable[[Binding], CheckedStatements] | None = None,
     ) -> None:
         """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
-        self.replaced = 0
+        self.replaced: list[str] = []
         self._session = session
         self._statements = statements
         self._checked = checked

@@ -20,7 +20,7 @@ from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, Upser
 class Script(Protocol):
     """A batch's script, as checked steps need it (`batch_script`).  All may raise BatchError."""
 
-    replaced: int
+    replaced: list[str]
 
     async def write_plainly(self, step: Step) -> None:
         """Write a step whatever the target's rows are."""
@@ -161,9 +161,13 @@ class CheckedScript:
     # ------------------------------------------------------------------ replace
 
     async def _replace(self, rows: Sequence[Row]) -> None:
+        statements = self._statements
         for row in rows:
-            replaced = await self._script.matched(self._statements, self._statements.holders(row))
-            self._script.replaced += replaced
+            for found, delete in statements.holders(row):
+                if keys := await self._script.rows(statements, [found]):
+                    await self._script.matched(statements, [delete])
+                    told = [", ".join(map(str, key)) for key in keys]
+                    self._script.replaced += [f"{statements.table.name}: {key}" for key in told]
 
 
 def _spelled(value: Value) -> str:

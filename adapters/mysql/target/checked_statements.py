@@ -114,15 +114,17 @@ class CheckedStatements(TableStatements):
 
     # ------------------------------------------------------------------ replace
 
-    def holders(self, row: Row) -> Iterator[bytes]:
-        """Deletes of the rows of other keys that hold a unique value of this one."""
+    def holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
+        """Queries of the rows of other keys that hold a unique value of this one, each with the delete of them."""
         at = {column.name: i for i, column in enumerate(self._columns)}
         for unique in self.table.target.uniques:
             positions = [at[name] for name in unique.columns]
             if set(positions) == set(self.table.key) or any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            yield self._alone(f"DELETE FROM {self._name} WHERE {held} AND NOT ({self._is(row)})")
+            found = f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
+            key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
+            yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
     # ------------------------------------------------------------------ words of SQL
 

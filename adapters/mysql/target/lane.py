@@ -9,15 +9,17 @@ from tidelock.adapters.target.lane import BatchLane
 
 
 class Lane(BatchLane[TargetSession]):
-    """`number`: the session's user lock (`Fencing.open`)."""
+    """`number`: the session's user lock (`Fencing.open`).  `replaced`: rows that the open transaction has deleted for
+    others, for people."""
 
     def __init__(self, fencing: Fencing, number: int) -> None:
         super().__init__(lambda: fencing.open(number), (Fenced, *SERVER_ERRORS))
         self.number = number
+        self.replaced: list[str] = []
 
     async def leave(self) -> None:
         """Roll back what is open.  The session is dropped where that fails."""
-        self.held = False
+        self.held, self.replaced = False, []
         if self.session is not None and not await self.session.rollback():
             self.drop()
 
@@ -30,7 +32,7 @@ class Lane(BatchLane[TargetSession]):
         if self.session is not None:
             self.session.drop()
         self.session = None
-        self.held = False
+        self.held, self.replaced = False, []
 
     async def close(self) -> None:
         """Close the session in order, or cut it off where a batch is under way."""

@@ -127,11 +127,12 @@ class MySqlSink(ChunkSink):
                 batch.add(sql, "tidelock_parked")
             if effect.held:
                 await batch.flush()
+                lane.replaced = batch.replaced
                 return events.BatchReady(effect.id)
             async with self._audit.confirmed(session):
                 await batch.commit()
         self._audit.add(effect.id)
-        return events.BatchCommitted(effect.id)
+        return events.BatchCommitted(effect.id, _told(batch.replaced))
 
     async def apply_piece(self, effect: effects.ApplyPiece) -> events.BatchReady | events.BatchFailed:
         """Write a piece of a held batch.  Raises CancelledError as `apply` does."""
@@ -154,7 +155,7 @@ class MySqlSink(ChunkSink):
                 await lane.leave()
                 return outcome(failed)
             try:
-                await self._write_piece(session, effect)
+                await self._write_piece(lane, session, effect)
             except (BatchError, Unwritable, *SERVER_ERRORS) as error:
                 found = outcome(error)
                 if not await session.back_to(PIECE):
@@ -170,7 +171,7 @@ class MySqlSink(ChunkSink):
                 return None
         raise AssertionError("the last attempt has an answer")
 
-    async def _write_piece(self, session: TargetSession, effect: effects.ApplyPiece) -> None:
+    async def _write_piece(self, lane: Lane, session: TargetSession, effect: effects.ApplyPiece) -> None:
         batch = BatchScript(session, self._statements_of, checked=self._checked_of)
         await batch.run(effect.steps)
         for sql in self._bookkeeping.park(effect.parked):
@@ -178,6 +179,7 @@ class MySqlSink(ChunkSink):
         if effect.covered is not None:
             batch.add(self._bookkeeping.complete(effect.batch, effect.covered), "tidelock_progress")
         await batch.flush()
+        lane.replaced += batch.replaced
 
     async def commit(self, effect: effects.CommitBatch) -> events.BatchCommitted | events.BatchFailed:
         """Commit a batch that is held."""
@@ -195,7 +197,8 @@ class MySqlSink(ChunkSink):
             return events.BatchFailed(effect.id, commit_failure(failed.error))
         lane.held = False
         self._audit.add(effect.id)
-        return events.BatchCommitted(effect.id)
+        replaced, lane.replaced = lane.replaced, []
+        return events.BatchCommitted(effect.id, _told(replaced))
 
     async def rollback(self, effect: effects.RollbackBatch) -> events.BatchRolledBack:
         """End a batch that still runs with its session: KILL QUERY may miss it between two statements.
@@ -338,3 +341,10 @@ class MySqlSink(ChunkSink):
             await lane.stop_opening()
             lane.drop()
         self._control.drop()
+
+
+def _told(replaced: Sequence[str]) -> int:
+    """Log rows that were deleted for others, and return how many."""
+    for row in replaced:
+        log.warning("a row of the target was deleted, as another is to have its unique value: %s", row)
+    return len(replaced)

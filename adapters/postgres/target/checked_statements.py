@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.compared_values import MARK, comparison, shown
 from tidelock.adapters.postgres.target.copy_text import CopyCommand
+from tidelock.adapters.postgres.target.replaced_rows import note_replaced
 from tidelock.adapters.postgres.target.statements import TableStatements, parts
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.row_image import images
@@ -188,7 +189,9 @@ class CheckedStatements(TableStatements):
                 needed = dict.fromkeys((*positions, *self.binding.key))
                 source = self._source([("c", i, self._array(part, i)) for i in needed])
                 held = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in positions)
-                yield f"DELETE FROM {self.table} AS t USING {source} WHERE {held} AND NOT ({self._by_key('c')})"
+                gone = f"DELETE FROM {self.table} AS t USING {source} WHERE {held} AND NOT ({self._by_key('c')})"
+                key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
+                yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
 
     # ------------------------------------------------------------------ words of SQL
 

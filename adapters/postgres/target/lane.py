@@ -10,11 +10,13 @@ from tidelock.adapters.target.lane import BatchLane
 
 
 class Lane(BatchLane[TargetSession]):
-    """`left_open`: its session may be inside a transaction."""
+    """`left_open`: its session may be inside a transaction.  `replaces`: of which a statement may delete rows for
+    others."""
 
     def __init__(self, sessions: SessionSource) -> None:
         super().__init__(lambda: sessions.replace(self.session), (LostCommits, *SERVER_ERRORS))
         self.left_open = False
+        self.replaces = False
 
     async def ready(self) -> TargetSession:
         """Return the session, outside any transaction.  Raises as `SessionSource.replace`."""
@@ -28,7 +30,7 @@ class Lane(BatchLane[TargetSession]):
         self.held = False
         if self.session is not None:
             await self.session.rollback()
-        self.left_open = False
+        self.left_open = self.replaces = False
 
     async def close(self) -> None:
         """Roll back what is open, and close the session in order."""

@@ -35,6 +35,7 @@ from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
+from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
@@ -109,10 +110,18 @@ class PostgresSink(ChunkSink):
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
             return events.BatchFailed(effect.id, failure)
+        lane.replaces |= may_replace(effect.steps)
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
-        return events.BatchCommitted(effect.id)
+        return events.BatchCommitted(effect.id, await self._replaced(lane))
+
+    async def _replaced(self, lane: Lane) -> int:
+        """Tell the rows that were deleted for others, by what has just been committed."""
+        if not lane.replaces:
+            return 0
+        lane.replaces = False
+        return 0 if lane.session is None else await tell_replaced(lane.session)
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch, careful: bool) -> Failure | None:
         """Try the batch once; returns None where it is committed, now or before, or is held and ready.
@@ -144,6 +153,7 @@ class PostgresSink(ChunkSink):
         if lane.batch != effect.batch or not lane.held or lane.running:
             return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failure = await lane.run(effect.batch, self._piece(lane, effect))
+        lane.replaces |= may_replace(effect.steps)
         lane.held = failure is None or failure.kind is ErrorKind.ROW
         return events.BatchReady(effect.id) if failure is None else events.BatchFailed(effect.id, failure)
 
@@ -195,7 +205,7 @@ class PostgresSink(ChunkSink):
         else:
             self._audit.add(effect.id)
             lane.left_open = False
-            return events.BatchCommitted(effect.id)
+            return events.BatchCommitted(effect.id, await self._replaced(lane))
         finally:
             lane.held = False
 
