@@ -5,6 +5,8 @@ from __future__ import annotations
 from tidelock.simulations.two_way.hub_rules import HUB_RULES
 from tidelock.simulations.two_way.hub_scopes import HUB_SCOPES
 from tidelock.simulations.two_way.rule import Rule, Sound
+from tidelock.simulations.two_way.stamp_rules import STAMP_RULES
+from tidelock.simulations.two_way.stamp_scopes import STAMP_SCOPES
 
-SCOPES: list[Sound] = [*HUB_SCOPES]
-RULES: dict[str, Rule] = {**HUB_RULES}
+SCOPES: list[Sound] = [*HUB_SCOPES, *STAMP_SCOPES]
+RULES: dict[str, Rule] = {**HUB_RULES, **STAMP_RULES}

@@ -45,6 +45,22 @@ SHORTEST = {
     "sums": (6, "1 of 2 additions stand"),
     "recorded": (3, "row (1, 1) is displaced without a record"),
     "groups-of-deletes": (6, "unequal: H 1=-, S0 1=0,1"),
+    "source-wins": (6, "unequal: A 2, B 1"),
+    "target-wins": (4, "unequal: A 1, B 2"),
+    "always-stamps": (8, "unequal: A 1, B 2"),
+    "tombstones": (8, "unequal: A 3, B -"),
+    "missing": (7, "unequal: A -, B 3"),
+    "ties": (6, "unequal: A 2, B 1"),
+    "own-ties": (4, "unequal: A 1, B 2"),
+    "monotone": (5, "unequal: A 2, B 1"),
+    "purge-floor": (11, "unequal: A 3, B -"),
+    "purge-rounds": (10, "unequal: A 3, B -"),
+    "write-then-look": (9, "unequal: A -, B 1"),
+    "stamp-then-write": (9, "unequal: A -, B 3"),
+    "own-stamp": (7, "unequal: A 2, B 1, C 1"),
+    "whole-path": (3, "unequal: A 1, B 1, C -"),
+    "deletes-first": (8, "unequal: A 3, B -"),
+    "dead-maximum": (8, "unequal: A 1, B 2"),
 }
 
 
