@@ -4,6 +4,6 @@
     python -m tidelock.simulations.two_way --without RULE          break a rule; the shortest history that goes wrong
 
 The worlds drive the leaves of `tidelock.engine.two_way` themselves.  `hub` is an arbiter and its spokes,
-`stamps` equal sites that keep the later row.  What the
+`tree` sites of which each is the arbiter of those below it, `stamps` equal sites that keep the later row.  What the
 rules are for, with each of these histories as a table: `docs/explanation/two-way.md`.
 """

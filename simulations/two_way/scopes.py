@@ -7,6 +7,7 @@ from tidelock.simulations.two_way.hub_scopes import HUB_SCOPES
 from tidelock.simulations.two_way.rule import Rule, Sound
 from tidelock.simulations.two_way.stamp_rules import STAMP_RULES
 from tidelock.simulations.two_way.stamp_scopes import STAMP_SCOPES
+from tidelock.simulations.two_way.tree import TREE_RULES, TREE_SCOPES
 
-SCOPES: list[Sound] = [*HUB_SCOPES, *STAMP_SCOPES]
-RULES: dict[str, Rule] = {**HUB_RULES, **STAMP_RULES}
+SCOPES: list[Sound] = [*HUB_SCOPES, *TREE_SCOPES, *STAMP_SCOPES]
+RULES: dict[str, Rule] = {**HUB_RULES, **TREE_RULES, **STAMP_RULES}
