@@ -19,7 +19,7 @@ def test_every_small_history_is_clean(scope: Sound) -> None:
     assert scope.small is not None
     found = explore(scope.small())
     assert (found.error, found.story) == ("", ())
-    assert found.states > 300
+    assert found.states > 200
 
 
 @pytest.mark.proof
@@ -45,6 +45,12 @@ SHORTEST = {
     "sums": (6, "1 of 2 additions stand"),
     "recorded": (3, "row (1, 1) is displaced without a record"),
     "groups-of-deletes": (6, "unequal: H 1=-, S0 1=0,1"),
+    "hold-by-key": (10, "unequal: H 1=2 2=1, S0 1=- 2=1"),
+    "hold-not-drop": (9, "unequal: H 1=2, S0 1=1"),
+    "held-unseen": (11, "a row waits whose echo is not sent"),
+    "held-checkpoint": (9, "unequal: H 1=2, S0 1=1"),
+    "own-receipts": (6, "an older row shows at the spoke"),
+    "all-receipts": (5, "a row waits for ever"),
     "forwarder": (15, "unequal: H 1=2, S 1=1, T 1=1"),
     "fresh-path": (12, "unequal: H 1=2, S 1=2, T 1=1"),
     "right-feed": (10, "unequal: H 1=2, S 1=1, T 1=1"),
