@@ -2,5 +2,5 @@
 
 Each file is one rule, as a function of data or a small machine.  Feeds do not run two-way with them yet; an exhaustive
 model (`tidelock.simulations.two_way`) drives these very files.  What they promise, and the shortest history against
-each weaker form: `docs/explanation/conflicts-between-sites.md`, whose histories are cited here by number.
+each weaker form: `docs/explanation/conflicts.md`, whose histories are cited here by number.
 """

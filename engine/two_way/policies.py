@@ -42,7 +42,7 @@ class Order(enum.Enum):
 
 ALLOWED: Final[Mapping[Order, frozenset[Policy]]] = {
     Order.ARBITER: frozenset(Policy),
-    Order.STAMP: frozenset({Policy.STOP, Policy.LATEST, Policy.MAX, Policy.MIN}),
+    Order.STAMP: frozenset({Policy.STOP, Policy.LATEST, Policy.MAX, Policy.MIN}),  # MAX and MIN without deletes
     Order.ONE_WAY: frozenset(Policy) - {Policy.ARBITER, Policy.SPOKE},
 }
 BY_COLUMN: Final = frozenset({Policy.DELTA, Policy.MAX, Policy.MIN})
@@ -66,8 +66,12 @@ class Policies(msgspec.Struct, frozen=True):
         return self.types.get(conflict, self.default)
 
 
-def refused(policies: Policies, order: Order, uniques: tuple[tuple[int, ...], ...] = ()) -> Iterator[str]:
-    """Yields why these policies cannot be used.  `uniques`: columns of each unique index besides the key."""
+def refused(
+    policies: Policies, order: Order, uniques: tuple[tuple[int, ...], ...] = (), *, deletes: bool = True
+) -> Iterator[str]:
+    """Yields why these policies cannot be used.  `uniques`: columns of each unique index besides the key.  `deletes`:
+    rows of the table are deleted; then, without an arbiter, a value of a dead row may be merged into its successor at
+    one site and not at another."""
     named = [policies.default, *policies.types.values(), *(group.policy for group in policies.groups)]
     for policy in dict.fromkeys(named):
         if policy not in ALLOWED[order]:
@@ -75,9 +79,17 @@ def refused(policies: Policies, order: Order, uniques: tuple[tuple[int, ...], ..
     for policy in dict.fromkeys(named[: len(named) - len(policies.groups)]):
         if policy in BY_COLUMN:
             yield f"`{policy.value}` is for columns, not for whole rows"
-    if policies.groups and order is Order.STAMP:
-        yield "a stamp is one for the whole row: groups of columns need an arbiter"
+    if order is Order.STAMP:
+        yield from _refused_by_stamps(policies, deletes=deletes)
     for columns in uniques:
         holding = [group for group in policies.groups if set(columns) & set(group.columns)]
         if len(holding) > 1 or any(group.policy in BY_COLUMN for group in holding):
             yield f"the columns {columns} of a unique index must be in one group that is not merged by value"
+
+
+def _refused_by_stamps(policies: Policies, *, deletes: bool) -> Iterator[str]:
+    for group in policies.groups:
+        if group.policy not in (Policy.LATEST, Policy.MAX, Policy.MIN):
+            yield f"a stamp is one for the whole row: `{group.policy.value}` of some columns needs an arbiter"
+        elif deletes and group.policy in BY_COLUMN:
+            yield f"`{group.policy.value}` gives no equal rows by stamps where rows are deleted"

@@ -3,6 +3,7 @@
     python -m tidelock.simulations.two_way [--scope small|full]    explore; a line a scope
     python -m tidelock.simulations.two_way --without RULE          break a rule; the shortest history that goes wrong
 
-The worlds drive the leaves of `tidelock.engine.two_way` themselves.  `hub` is an arbiter and its spokes.  What the
-rules are for, with each of these histories as a table: `docs/explanation/conflicts-between-sites.md`.
+The worlds drive the leaves of `tidelock.engine.two_way` themselves.  `hub` is an arbiter and its spokes, `hold` the
+same where older rows wait, `tree` sites of which each is the arbiter of those below it, `stamps` equal sites that keep
+the later row.  What the rules are for, with the shortest histories as tables: `docs/explanation/conflicts.md`.
 """

@@ -96,8 +96,7 @@ class HubWorld:
                 if self.scope.gathers:
                     yield from self._gathered(state, number, spoke)
             if spoke.down < len(state.log):
-                step = self._fall(state, number, 1)
-                yield step
+                yield self._fall(state, number, 1)
                 if self.scope.batches:
                     for size in range(2, 1 + min(3, len(state.log) - spoke.down)):
                         yield self._fall(state, number, size)

@@ -9,6 +9,7 @@ import msgspec
 from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Equality
+from tidelock.engine.two_way.hold import Waiting
 from tidelock.engine.two_way.places import NOTHING, Place
 from tidelock.engine.two_way.policies import Group, Policies, Policy
 from tidelock.engine.two_way.registers import Layout, Register
@@ -42,17 +43,9 @@ class Note(NamedTuple):
     applied: tuple[Stretch, ...] = ()
 
 
-class Held(NamedTuple):
-    """The last image of a row that waits, and the stretches of the arbiter's log that it stands for."""
-
-    key: int
-    image: Row | None
-    applied: tuple[Stretch, ...]
-
-
 class Spoke(NamedTuple):
     """`up`, `down`: next entries to be read of its log and of the arbiter's.  `seen`, `beyond`: of `SeenPrefix`.
-    `sent`: the last place of which something was sent to it.  `floor`, `last`: of `EchoIndex`."""
+    `sent`: the last place of which something was sent to it.  `floor`, `last`: of `EchoIndex`.  `held`: of `Hold`."""
 
     rows: Rows
     log: tuple[Note, ...] = ()
@@ -63,7 +56,7 @@ class Spoke(NamedTuple):
     sent: Place = NOTHING
     floor: Place = NOTHING
     last: tuple[tuple[Register, Place], ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[Waiting, ...] = ()
 
 
 class State(NamedTuple):

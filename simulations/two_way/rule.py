@@ -11,7 +11,7 @@ from tidelock.simulations.two_way.explorer import World
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """`history`: its number in `docs/explanation/conflicts-between-sites.md`, '' where it has none.  `broken`: what is done instead.
+    """`history`: its number in `docs/explanation/conflicts.md`, '' where it has none.  `broken`: what is done instead.
     `world`: makes the world where it is."""
 
     history: str

@@ -208,4 +208,10 @@ def test_a_unique_index_is_within_one_group() -> None:
     groups = (Group((1,), Policy.ARRIVAL), Group((2,), Policy.MAX))
     assert list(refused(Policies(groups=groups), Order.ARBITER, ((1,),))) == []
     assert len(list(refused(Policies(groups=groups), Order.ARBITER, ((1, 2), (2,))))) == 2
-    assert any("needs" in why or "need" in why for why in refused(Policies(groups=groups[:1]), Order.STAMP))
+
+
+def test_by_stamps_a_greatest_value_is_kept_only_where_nothing_is_deleted() -> None:
+    groups = (Group((1,), Policy.LATEST), Group((2,), Policy.MAX))
+    assert list(refused(Policies(Policy.LATEST, groups=groups), Order.STAMP, deletes=False)) == []
+    assert any("deleted" in why for why in refused(Policies(Policy.LATEST, groups=groups), Order.STAMP))
+    assert any("arbiter" in why for why in refused(Policies(groups=(Group((1,), Policy.STOP),)), Order.STAMP))
