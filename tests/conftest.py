@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from bench.harness.forking import interpreters, use_fork_server
 from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.servers.kafka import Kafka
@@ -63,6 +64,16 @@ TOGETHER = (
 LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
 
 
+# Modules in which commands are started as users start them: what differs, imports and Python's hashes, is tried there
+# with each kind of command and under each kind of load, and where memory or time is measured.
+AS_USERS_DO = frozenset(
+    (
+        *("test_run_exact.py", "test_operator.py", "test_workers.py", "test_hive.py"),
+        *(path.name for path in Path(__file__).parent.joinpath("bench").glob("test_*.py")),
+    )
+)
+
+
 class OneByOne(LoadScopeScheduling):
     """A worker gets the next test when it has none, so that none waits for another at the end; or a line's tests."""
 
@@ -96,6 +107,20 @@ def place(item: pytest.Item) -> int:
     if item.path.name in LINES:
         return 1 + LINES[item.path.name]
     return 1 + len(TOGETHER) + (item.path.parent.name == "engine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> Iterator[None]:
+    """Commands come from a process that has imported the product, which is started when first asked for."""
+    with use_fork_server():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_users_do(request: pytest.FixtureRequest, fork_server: None) -> Iterator[None]:
+    """Each command of `AS_USERS_DO` has an interpreter of its own."""
+    with interpreters() if request.path.name in AS_USERS_DO else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

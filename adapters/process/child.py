@@ -12,8 +12,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -35,19 +35,49 @@ class Ended(msgspec.Struct, frozen=True):
         return f"the {self.name} process ended by itself (exit code {self.code})"
 
 
+class Started(Protocol):
+    """A child process that was started, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def poll(self) -> int | None:
+        """Returns its exit code; None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Returns its exit code once it has ended.  Raises subprocess.TimeoutExpired."""
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+
+    def kill(self) -> None:
+        """Sends SIGKILL."""
+
+
+def in_new_interpreter(module: str, arguments: Sequence[str], handed: socket.socket) -> Started:
+    """Starts `python -m module argument …`, which inherits the socket `handed`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        pass_fds=[handed.fileno()],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+    )
+
+
 class Child:
-    """A child `python -m module FD [argument …]`, where FD is its end of the socket pair.  `name`: for messages."""
+    """A child `python -m module FD [argument …]`, where FD is its end of the socket pair.  `name`: for messages.
+
+    `start`: how all of them are started in this process.
+    """
+
+    start: Callable[[str, Sequence[str], socket.socket], Started] = staticmethod(in_new_interpreter)
 
     def __init__(self, module: str, name: str, *arguments: str) -> None:
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
+        self._process = self.start(module, [str(theirs.fileno()), *arguments], theirs)
         theirs.close()
         self._name = name
         self._socket = ours

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +22,11 @@ import asyncpg
 import pymysql
 
 from bench.harness.compare import Differences, NotComparable, Pair, compare
+from bench.harness.forking import COMMAND, start
 from bench.harness.numbers import numbers
 from bench.harness.servers import Postgres, Server
 from bench.harness.session import Flavor, Session, connect
-from bench.harness.tidelock import COMMAND, Feed, Process
+from bench.harness.tidelock import Feed, Process
 from bench.harness.workload.workload import Counts, Workload
 from tidelock.engine.model.records import Position
 
@@ -55,17 +54,18 @@ class Said:
 def tidelock(
     *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = COMMAND_SECONDS
 ) -> Said:
-    """Run a command that ends by itself."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tidelock", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=seconds,
-        env={**os.environ, **(environment or {})},
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+    """Run a command that ends by itself.  Raises subprocess.TimeoutExpired, and then kills it."""
+    with open(os.memfd_create("out"), "w+b") as out, open(os.memfd_create("err"), "w+b") as error:
+        process = start(arguments, out, error, environment=environment)
+        try:
+            code = process.wait(seconds)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        error.seek(0)
+        return Said(code, out.read().decode(), error.read().decode())
 
 
 class Rig:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from bench.harness.forking import COMMAND, start
 from bench.harness.servers.guard import guard
 from tidelock.adapters.runtime.progress import Sample
 
-COMMAND = (sys.executable, "-m", "tidelock")
 STOP_SECONDS = 20.0
 OUTPUT_TAIL_CHARACTERS = 4000
 
@@ -84,15 +83,7 @@ class Process:
         self._arguments = arguments
         self._output = output
         with output.open("ab") as stream:
-            self._process = subprocess.Popen(
-                [*command, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
-                cwd=cwd,
-                start_new_session=True,  # Ctrl-C goes to the owner, who decides how this one ends
-            )
+            self._process = start(arguments, stream, stream, command, environment, cwd)
         guard.process(self._process.pid, signal.SIGKILL)
 
     @property

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from bench.e2e.setup import FULL, IDENTITIES
-from bench.harness.tidelock import COMMAND
+from bench.harness.forking import COMMAND
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
 from bench.outcome import RESULTS, Outcome, table, version

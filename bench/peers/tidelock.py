@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bench.harness.forking import COMMAND
 from bench.harness.session import Flavor, connect
-from bench.harness.tidelock import COMMAND, Feed, Process, TidelockFailed
+from bench.harness.tidelock import Feed, Process, TidelockFailed
 from bench.peers.backlog import SCHEMA, Backlog
 from bench.peers.peer import CATCH_UP_SECONDS, PeerFailed, verify
 from bench.peers.target import Target

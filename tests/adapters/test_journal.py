@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.forking import COMMAND
 from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
-from bench.harness.tidelock import COMMAND, Process
+from bench.harness.tidelock import Process
 from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.model.records import UNKNOWN, LogBatch, Position, RowChange, Shape, TableName, Transaction

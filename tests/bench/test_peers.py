@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.forking import COMMAND
 from bench.harness.servers.place import ServerMissing
-from bench.harness.tidelock import COMMAND
 from bench.outcome import Outcome, table
 from bench.peers import go_mysql
 from bench.peers.backlog import SCHEMA

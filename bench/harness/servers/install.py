@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,8 @@ class Recipe(NamedTuple):
     """Debian packages that it needs, each with a look for what it holds."""
     fetching: str = ""
     fetch: Callable[[], None] | None = None
+    after: str = ""
+    """The recipe whose fetching this one's needs."""
 
 
 def _mysql() -> str:
@@ -100,6 +103,7 @@ RECIPES = {
         {},
         "Spark's classes: having Java write down how it holds them",
         spark_classes.make,
+        "spark",
     ),
     "pgloader": Recipe(
         lambda: program("pgloader", "pgloader"), {"pgloader": lambda: program("pgloader", "pgloader")}
@@ -120,13 +124,11 @@ RECIPES = {
 
 def main(names: list[str]) -> int:
     try:
-        missing = [RECIPES[name] for name in names if not _there(RECIPES[name].where)]
-        wanted = [package for recipe in missing for package, look in recipe.packages.items() if not _there(look)]
-        if wanted:
+        missing = {name: RECIPES[name] for name in names if not _there(RECIPES[name].where)}
+        packages = [item for recipe in missing.values() for item in recipe.packages.items()]
+        if wanted := [package for package, look in packages if not _there(look)]:
             _install(wanted)
-        for recipe in missing:
-            if recipe.fetch is not None and not _there(recipe.where):
-                _step(recipe.fetching, recipe.fetch)
+        _fetch(missing)
         for name in names:
             print(f"servers: {name} at {RECIPES[name].where()}", flush=True)
     except ServerMissing as error:
@@ -141,6 +143,23 @@ def _there(look: Callable[[], str]) -> bool:
     except ServerMissing:
         return False
     return True
+
+
+def _fetch(missing: Mapping[str, Recipe]) -> None:
+    """Fetches and makes side by side: one waits for the network while another computes."""
+    with ThreadPoolExecutor(len(RECIPES)) as pool:
+        running: dict[str, Future[None]] = {}
+        for name, recipe in missing.items():
+            running[name] = pool.submit(_fetched, recipe, running.get(recipe.after))
+        for one in running.values():
+            one.result()
+
+
+def _fetched(recipe: Recipe, before: Future[None] | None) -> None:
+    if before is not None:
+        before.result()
+    if recipe.fetch is not None and not _there(recipe.where):
+        _step(recipe.fetching, recipe.fetch)
 
 
 def _install(packages: list[str]) -> None:
@@ -176,7 +195,7 @@ def _step(text: str, work: Callable[[], None]) -> None:
     print(f"servers: {text} …", flush=True)
     start = time.monotonic()
     work()
-    print(f"servers: … {time.monotonic() - start:.0f} s", flush=True)
+    print(f"servers: {text} … {time.monotonic() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import random
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.harness.servers import sparse
 from tidelock.adapters.process.host import SEARCH, cache, program, version
 from tidelock.adapters.process.host import Missing as ServerMissing
 
@@ -109,7 +109,7 @@ def template(name: str, user: str | None, build: Callable[[Path], None]) -> Path
     It is renamed into place when whole, so an interrupted build leaves nothing that looks finished and of two
     builders at once one wins.
     """
-    ready = cache() / "templates" / name
+    ready = cache() / "templates" / f"{name}-sparse"
     if ready.exists():
         return ready
     ready.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def template(name: str, user: str | None, build: Callable[[Path], None]) -> Path
         give(Path(scratch), user)
         build(Path(scratch) / "data")
         copy = Path(beside) / "data"
-        shutil.copytree(Path(scratch) / "data", copy, symlinks=True)
+        sparse.dig(Path(scratch) / "data", copy)
         try:
             copy.rename(ready)
         except OSError:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
+from bench.harness.servers import sparse
 from bench.harness.servers.guard import guard
 from bench.harness.servers.place import HOST, account, environment, free_port, give, run_as
 
@@ -104,7 +105,7 @@ class Process(ABC):
 
     def _prepare(self) -> None:
         """Fill its folder, before the first start."""
-        shutil.copytree(self._template(), self.data, symlinks=True)
+        sparse.copy(self._template(), self.data)
         (self.folder / "tmp").mkdir()
         self.log.touch()
 
