@@ -169,7 +169,7 @@ async def _begun(
     A server that cannot be reached is waited for once the feed has run: then its URL is known to be right.  An
     exception of the shell itself is a bug.
     """
-    delay, begun = FIRST_WAIT_SECONDS, time.monotonic()
+    delay, begun, told = FIRST_WAIT_SECONDS, time.monotonic(), ""
     at: Literal["source", "target"]
     while True:
         try:
@@ -177,13 +177,15 @@ async def _begun(
         except Unreachable as error:
             if life.shell is not None or not (life.has_run or isinstance(error, Busy)):
                 raise
-            at, said = "source", error.message
+            at, said, hint = "source", error.message, error.hint
         except TargetError as error:
             if life.shell is not None or not (error.passing or (life.has_run and error.unreachable)):
                 raise
-            at, said = "target", str(error)
+            at, said, hint = "target", str(error), error.hint
         life.waits(at, said, time.monotonic() - begun)
-        progress.message(f"{said}: tried again in {delay:.0f} s")
+        advice = "" if said == told else f". {hint}"
+        progress.message(f"{said}: tried again in {delay:.0f} s{advice}")
+        told = said
         await asyncio.sleep(delay)  # back off, not synchronisation
         delay = min(2 * delay, LONGEST_WAIT_SECONDS)
 

@@ -34,18 +34,12 @@ ADDED: dict[str, tuple[str, Any, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def server() -> Any:
-    with Postgres() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def statements(server: Postgres) -> dict[str, Ddl]:
+def statements(postgres: Postgres) -> dict[str, Ddl]:
     """Columns that the log of a PostgreSQL source tells of: a table for each, so that one log tells them all."""
-    database = server.database("shop")
+    database = postgres.database("shop")
     tables = [f"t{number}" for number in range(len(ADDED))]
-    server.execute_script("; ".join(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in tables), database=database)
-    with log(server, database) as made:
+    postgres.execute_script("; ".join(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in tables), database=database)
+    with log(postgres, database) as made:
         for table, (added, *_) in zip(tables, ADDED.values(), strict=True):
             made.run([f"INSERT INTO {table} VALUES (1)", f"ALTER TABLE {table} ADD {added}"])
             made.run([f"INSERT INTO {table} VALUES (2)"])
@@ -56,19 +50,19 @@ def statements(server: Postgres) -> dict[str, Ddl]:
     return dict(zip(ADDED, found, strict=True))
 
 
-def test_old_rows_of_a_postgres_target_have_the_value(server: Postgres, statements: dict[str, Ddl]) -> None:
-    target = server.database("target")
+def test_old_rows_of_a_postgres_target_have_the_value(postgres: Postgres, statements: dict[str, Ddl]) -> None:
+    target = postgres.database("target")
     found = {}
     for name, ddl in statements.items():
         table = ddl.tables[0].table
         made = f"CREATE TABLE {table} (id int PRIMARY KEY); INSERT INTO {table} VALUES (1)"
-        server.execute_script(made, database=target)
+        postgres.execute_script(made, database=target)
         for _ in range(2):  # a restart may run it once more
-            server.execute_script("SET standard_conforming_strings = off", database=target)
+            postgres.execute_script("SET standard_conforming_strings = off", database=target)
             for statement in translate(ddl, "postgres", lambda table: table):
-                server.execute_script(statement, database=target)
-        server.execute_script("SET timezone = 'UTC'", database=target)
-        ((found[name],),) = server.execute(f"SELECT {quoted_name(ddl)}::text FROM {table}", database=target)
+                postgres.execute_script(statement, database=target)
+        postgres.execute_script("SET timezone = 'UTC'", database=target)
+        ((found[name],),) = postgres.execute(f"SELECT {quoted_name(ddl)}::text FROM {table}", database=target)
     assert found == {name: value for name, (_, value, _) in ADDED.items()}
 
 

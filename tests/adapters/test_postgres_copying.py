@@ -14,10 +14,10 @@ from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
-from tidelock.adapters.postgres.target import refused_rows
 from tidelock.adapters.postgres.target.copy_text import lines
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.staging import session_name, stage
+from tidelock.adapters.target import refused_search
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind
@@ -878,7 +878,7 @@ async def test_many_refused_rows_are_found_and_a_table_that_does_not_fit_is_told
     await copy.begin()
     target.sql("INSERT INTO account SELECT -n, 'user' || n * 50, 0 FROM generate_series(1, 20) n")
     effect = await copy.chunk([row(n) for n in range(2_000)])
-    monkeypatch.setattr(refused_rows, "MOST", 10)
+    monkeypatch.setattr(refused_search, "MOST", 10)
     await copy.failed(effect)
     many = await copy.sink.find_refused(FindRefused(target.id(copy.taken.epoch), effect, copy.table.shape))
     assert isinstance(many, BatchFailed) and many.failure.kind is ErrorKind.ROW and "10 rows" in many.failure.message

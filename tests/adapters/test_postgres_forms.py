@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from bench.harness.logical import Log, Message, behind, log
-from bench.harness.servers import Postgres
+from bench.harness.logical import Log, Message, behind
 from tidelock.adapters.ports.table_form import TableForm, in_force
 from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.form_notices import NOTICES, Look
@@ -20,32 +19,16 @@ T, U = TableName("public", "t"), TableName("public", "u")
 NAMES = (T, U)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as made:
-        yield made
-
-
-@pytest.fixture
-def made(server: Postgres) -> Iterator[Log]:
-    database = server.database("shop")
-    server.execute_script(
-        "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY, v text);", database=database
-    )
-    with log(server, database) as found:
-        yield found
-
-
 class Reader:
     """A reader of the log that begins at a place with what is kept of tables, as `LogicalReader` does."""
 
     def __init__(
-        self, made: Log, start: Position, forms: Sequence[TableForm], *, rows: int = 500, compiled: bool = True
+        self, shop_log: Log, start: Position, forms: Sequence[TableForm], *, rows: int = 500, compiled: bool = True
     ) -> None:
-        self.relations = Relations(made.catalogue, former(in_force(forms, start)))
+        self.relations = Relations(shop_log.catalogue, former(in_force(forms, start)))
         source, wanted = "7012345678901234567/shop", NAMES.__contains__
         self.assembly = Assembly(source, start, self.relations, wanted, lambda _: False, rows, compiled=compiled)
-        self._made, self._start = made, start
+        self._made, self._start = shop_log, start
 
     def look(self) -> int:
         """Looks at the catalogue, as it is now; returns the end of the log."""
@@ -71,9 +54,9 @@ class Reader:
         return self.assembly.notices.learned
 
 
-def begun(made: Log) -> list[TableForm]:
+def begun(shop_log: Log) -> list[TableForm]:
     """Forms that are kept where the feed begins."""
-    return [kept(form, made.start) for form in read_forms(made.ask, NAMES)]
+    return [kept(form, shop_log.start) for form in read_forms(shop_log.ask, NAMES)]
 
 
 def statements(chunks: Sequence[SourceChunk]) -> list[Ddl]:
@@ -102,79 +85,79 @@ CHANGES: dict[str, tuple[list[str], bool, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_was_changed_while_nobody_read_is_told(made: Log, name: str) -> None:
+def test_what_was_changed_while_nobody_read_is_told(shop_log: Log, name: str) -> None:
     """The first row tells, and where none comes the catalogue: the same statement, which an operator passes once."""
     changes, untold, words = CHANGES[name]
-    made.run([COMPUTED] if "computed" in name else [])
-    forms = begun(made)
-    made.run([ROW, *changes])
-    reader = Reader(made, made.start, forms)
+    shop_log.run([COMPUTED] if "computed" in name else [])
+    forms = begun(shop_log)
+    shop_log.run([ROW, *changes])
+    reader = Reader(shop_log, shop_log.start, forms)
     end = reader.look()
-    silent = reader.read(made.messages(keep=True), end)
+    silent = reader.read(shop_log.messages(keep=True), end)
     (told,) = statements(silent)
     assert (told.kind, told.untold) == (DdlKind.OTHER, untold) and words in told.statement, told
     assert silent[-1].last.offset >= end
-    made.run(["INSERT INTO t (id) VALUES (2)" if name == "another table" else "DELETE FROM t"])
-    by_row = statements(Reader(made, made.start, forms).read(made.messages(keep=True)))
+    shop_log.run(["INSERT INTO t (id) VALUES (2)" if name == "another table" else "DELETE FROM t"])
+    by_row = statements(Reader(shop_log, shop_log.start, forms).read(shop_log.messages(keep=True)))
     same = [] if name == "computed otherwise" else [(told.source, told.number)]  # a row says nothing of such a column
     assert [(ddl.source, ddl.number) for ddl in by_row] == same
-    later = Reader(made, silent[-1].last, [*forms, *reader.learned])
-    assert statements(later.read(made.messages(), later.look() + (1 << 20))) == [], "told once"
+    later = Reader(shop_log, silent[-1].last, [*forms, *reader.learned])
+    assert statements(later.read(shop_log.messages(), later.look() + (1 << 20))) == [], "told once"
 
 
-def test_a_column_with_a_constant_is_added_without_a_row(made: Log) -> None:
-    forms = begun(made)
-    made.run([ROW, "ALTER TABLE t ADD c int DEFAULT 7"])
-    reader = Reader(made, made.start, forms)
-    chunks = reader.read(made.messages(), reader.look())
+def test_a_column_with_a_constant_is_added_without_a_row(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    shop_log.run([ROW, "ALTER TABLE t ADD c int DEFAULT 7"])
+    reader = Reader(shop_log, shop_log.start, forms)
+    chunks = reader.read(shop_log.messages(), reader.look())
     (told,) = statements(chunks)
     assert told.kind is DdlKind.ADD_COLUMN and told.added[0].fill == 7
-    made.run(["INSERT INTO t VALUES (2, 'two', 8)"])
-    assert statements(reader.read(made.messages())) == [], "its row says nothing new"
+    shop_log.run(["INSERT INTO t VALUES (2, 'two', 8)"])
+    assert statements(reader.read(shop_log.messages())) == [], "its row says nothing new"
 
 
-def test_a_look_is_compared_where_the_log_is_read_up_to_it(made: Log) -> None:
+def test_a_look_is_compared_where_the_log_is_read_up_to_it(shop_log: Log) -> None:
     """A reader that is far behind knows by it what was changed since, and reads rows of the former form first."""
-    forms = begun(made)
-    made.run([ROW, "ALTER TABLE t DROP v", "UPDATE u SET v = 1", "INSERT INTO u VALUES (1, 'u')"])
-    reader = Reader(made, made.start, forms)
-    chunks = reader.read(made.messages(), reader.look())
+    forms = begun(shop_log)
+    shop_log.run([ROW, "ALTER TABLE t DROP v", "UPDATE u SET v = 1", "INSERT INTO u VALUES (1, 'u')"])
+    reader = Reader(shop_log, shop_log.start, forms)
+    chunks = reader.read(shop_log.messages(), reader.look())
     (told,) = statements(chunks)
     order = [one.ddl is not None for chunk in chunks for one in chunk.transactions]
     assert told.tables == (T,) and order == [False, False, True], "behind both rows"
 
 
-def test_a_look_that_a_row_has_outrun_says_nothing_of_its_table(made: Log) -> None:
-    forms = begun(made)
-    reader = Reader(made, made.start, forms)
+def test_a_look_that_a_row_has_outrun_says_nothing_of_its_table(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    reader = Reader(shop_log, shop_log.start, forms)
     reader.look()
-    made.run(["ALTER TABLE t DROP v", "INSERT INTO t VALUES (1)"])
-    assert len(statements(reader.read(made.messages()))) == 1
+    shop_log.run(["ALTER TABLE t DROP v", "INSERT INTO t VALUES (1)"])
+    assert len(statements(reader.read(shop_log.messages()))) == 1
     assert reader.assembly.notices.outrun and reader.assembly.notices.looked is None, "another one is needed"
 
 
-def test_tables_that_are_gone_are_told(made: Log) -> None:
-    forms = begun(made)
-    made.run([ROW, "DROP TABLE t", "ALTER TABLE u RENAME TO other"])
-    reader = Reader(made, made.start, forms)
-    chunks = reader.read(made.messages(), reader.look())
+def test_tables_that_are_gone_are_told(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    shop_log.run([ROW, "DROP TABLE t", "ALTER TABLE u RENAME TO other"])
+    reader = Reader(shop_log, shop_log.start, forms)
+    chunks = reader.read(shop_log.messages(), reader.look())
     assert sorted(ddl.statement for ddl in statements(chunks)) == [
         "public.other: it was public.u",
         "public.t was dropped, and its rows stay at the target",
     ]
-    later = Reader(made, chunks[-1].last, [*forms, *reader.learned])
+    later = Reader(shop_log, chunks[-1].last, [*forms, *reader.learned])
     assert statements(later.read([], later.look() + (1 << 20))) == []
 
 
-def test_what_leaves_the_form_as_it_is_is_not_told(made: Log) -> None:
-    forms = begun(made)
-    made.run(
+def test_what_leaves_the_form_as_it_is_is_not_told(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    shop_log.run(
         [ROW, "VACUUM FULL t", "CLUSTER t USING t_pkey", "TRUNCATE t",
          "CREATE INDEX ON t (v)", "ALTER TABLE t REPLICA IDENTITY FULL", "ALTER TABLE t ALTER v SET DEFAULT 'x'",
          "ALTER TABLE t ALTER v SET NOT NULL", "ALTER TABLE t ADD CHECK (id > 0)"]
     )  # fmt: skip
-    reader = Reader(made, made.start, forms)
-    told = statements(reader.read(made.messages(), reader.look()))
+    reader = Reader(shop_log, shop_log.start, forms)
+    told = statements(reader.read(shop_log.messages(), reader.look()))
     assert [ddl.kind for ddl in told] == [DdlKind.TRUNCATE] and reader.learned == []
 
 
@@ -194,18 +177,18 @@ HISTORY = [
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_wherever_a_reader_begins_anew_it_is_told_what_is_behind_and_nothing_else(made: Log, compiled: bool) -> None:
+def test_wherever_a_reader_begins_anew_it_is_told_what_is_behind_and_no_more(shop_log: Log, compiled: bool) -> None:
     """A kill between any two places that a checkpoint may have; what is kept may be ahead of it by any number."""
-    forms = begun(made)
-    first = Reader(made, made.start, forms, rows=5, compiled=compiled)
-    made.run(HISTORY)
-    messages = made.messages()
+    forms = begun(shop_log)
+    first = Reader(shop_log, shop_log.start, forms, rows=5, compiled=compiled)
+    shop_log.run(HISTORY)
+    messages = shop_log.messages()
     chunks = first.read(messages)
     told = [(ddl.source, ddl.number) for ddl in statements(chunks)]
     assert len(told) == 4 and len(chunks) > 8
     everything = [*forms, *first.learned]
     for start in {chunk.last for chunk in chunks}:
-        again = Reader(made, start, everything, compiled=compiled)
+        again = Reader(shop_log, start, everything, compiled=compiled)
         found = [(ddl.source, ddl.number) for ddl in statements(again.read(messages))]
         # One inside a transaction takes no ordinal: whoever begins there meets it again, and passes it by its number.
         least = start.order if start.rows >= NOTICES else (*start.order[:2], start.rows + 1)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from bench.harness.logical import Log, Replica, decoded, log
-from bench.harness.servers import Postgres
+from bench.harness.logical import Log, Replica, decoded
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.assembly import NOTICES, Assembly
 from tidelock.adapters.postgres.logical.relations import Relations
@@ -17,27 +16,11 @@ T = TableName("public", "t")
 U = TableName("public", "u")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as made:
-        yield made
-
-
-@pytest.fixture
-def made(server: Postgres) -> Iterator[Log]:
-    database = server.database("shop")
-    server.execute_script(
-        "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY, v text);", database=database
-    )
-    with log(server, database) as found:
-        yield found
-
-
-def read(made: Log, statements: Sequence[str], **options: object) -> list[SourceChunk]:
-    made.run(statements)
-    messages = made.messages(keep=True)
-    plain, _ = decoded(messages, made.start, made.catalogue, compiled=False, **options)  # type: ignore[arg-type]
-    assert decoded(messages, made.start, made.catalogue, **options)[0] == plain  # type: ignore[arg-type]
+def read(shop_log: Log, statements: Sequence[str], **options: object) -> list[SourceChunk]:
+    shop_log.run(statements)
+    messages = shop_log.messages(keep=True)
+    plain, _ = decoded(messages, shop_log.start, shop_log.catalogue, compiled=False, **options)  # type: ignore[arg-type]
+    assert decoded(messages, shop_log.start, shop_log.catalogue, **options)[0] == plain  # type: ignore[arg-type]
     return plain
 
 
@@ -47,13 +30,13 @@ def told(chunks: Sequence[SourceChunk]) -> list[tuple[DdlKind, str]]:
     return replica.statements
 
 
-def said_of(made: Log, statements: Sequence[str]) -> list[tuple[DdlKind, str]]:
+def said_of(shop_log: Log, statements: Sequence[str]) -> list[tuple[DdlKind, str]]:
     """What is told where each transaction is read before the next one is committed."""
-    relations = Relations(made.catalogue)
-    assembly = Assembly("7012345678901234567/shop", made.start, relations, lambda _: True, lambda _: False)
+    relations = Relations(shop_log.catalogue)
+    assembly = Assembly("7012345678901234567/shop", shop_log.start, relations, lambda _: True, lambda _: False)
     for statement in statements:
-        made.run([statement])
-        for message in made.messages():
+        shop_log.run([statement])
+        for message in shop_log.messages():
             assembly.take(message.data, message.lsn)
     return told(assembly.ready)
 
@@ -81,19 +64,19 @@ ADDED = {
 
 
 @pytest.mark.parametrize("name", ADDED)
-def test_a_column_that_is_added_at_the_end_is_carried_over(made: Log, name: str) -> None:
+def test_a_column_that_is_added_at_the_end_is_carried_over(shop_log: Log, name: str) -> None:
     action, statement = ADDED[name]
-    chunks = read(made, [FIRST, f"ALTER TABLE t {action}", THEN])
+    chunks = read(shop_log, [FIRST, f"ALTER TABLE t {action}", THEN])
     assert told(chunks) == [(DdlKind.ADD_COLUMN, f'ALTER TABLE "public"."t" {statement}')]
-    same_rows(made, chunks, T)
+    same_rows(shop_log, chunks, T)
 
 
-def test_a_default_that_is_constant_for_one_statement_fills_old_rows(made: Log) -> None:
+def test_a_default_that_is_constant_for_one_statement_fills_old_rows(shop_log: Log) -> None:
     """now() is read once, and what it said is in the catalogue."""
-    chunks = read(made, [FIRST, "ALTER TABLE t ADD c timestamptz DEFAULT now()", THEN])
+    chunks = read(shop_log, [FIRST, "ALTER TABLE t ADD c timestamptz DEFAULT now()", THEN])
     ((kind, _),) = told(chunks)
     assert kind is DdlKind.ADD_COLUMN
-    same_rows(made, chunks, T)
+    same_rows(shop_log, chunks, T)
 
 
 OTHERS = {
@@ -128,16 +111,16 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_any_other_change_is_told_in_words(made: Log, name: str) -> None:
+def test_any_other_change_is_told_in_words(shop_log: Log, name: str) -> None:
     """Each is read as it comes, as what the catalogue says is what it says then."""
     statements, words = OTHERS[name]
-    kind, said = said_of(made, [FIRST, *statements, "DELETE FROM t"])[-1]
+    kind, said = said_of(shop_log, [FIRST, *statements, "DELETE FROM t"])[-1]
     assert kind is DdlKind.OTHER and words in said
 
 
-def test_what_leaves_rows_as_they_are_is_not_told(made: Log) -> None:
+def test_what_leaves_rows_as_they_are_is_not_told(shop_log: Log) -> None:
     chunks = read(
-        made,
+        shop_log,
         [
             FIRST,
             "CREATE INDEX ON t (v)",
@@ -161,17 +144,17 @@ def test_what_leaves_rows_as_they_are_is_not_told(made: Log) -> None:
     assert befores == [(1, "a"), (1, UNKNOWN)]
 
 
-def test_a_table_under_the_name_of_another_is_told(made: Log) -> None:
+def test_a_table_under_the_name_of_another_is_told(shop_log: Log) -> None:
     anew = ["DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (5)"]
-    chunks = read(made, [FIRST, *anew])
+    chunks = read(shop_log, [FIRST, *anew])
     ((kind, words),) = told(chunks)
     assert kind is DdlKind.OTHER and "public.t is another table than before" in words
 
 
-def test_tables_that_change_names_are_told(made: Log) -> None:
+def test_tables_that_change_names_are_told(shop_log: Log) -> None:
     """Their rows go by the oid: under its new name each is known, and told."""
     chunks = read(
-        made,
+        shop_log,
         [
             FIRST,
             "INSERT INTO u VALUES (1, 'u')",
@@ -183,9 +166,9 @@ def test_tables_that_change_names_are_told(made: Log) -> None:
     assert kind is DdlKind.OTHER and words == "public.t: it was public.u"
 
 
-def test_a_table_that_loses_the_name_by_which_it_is_wanted_is_told(made: Log) -> None:
+def test_a_table_that_loses_the_name_by_which_it_is_wanted_is_told(shop_log: Log) -> None:
     chunks = read(
-        made,
+        shop_log,
         [FIRST, "ALTER TABLE t RENAME TO archived", "INSERT INTO archived VALUES (2, 'b')"],
         wanted=lambda table: table == T,
     )
@@ -193,9 +176,9 @@ def test_a_table_that_loses_the_name_by_which_it_is_wanted_is_told(made: Log) ->
     assert len(rows(chunks)) == 1
 
 
-def test_the_barrier_stands_before_the_transaction_that_shows_a_change(made: Log) -> None:
+def test_the_barrier_stands_before_the_transaction_that_shows_a_change(shop_log: Log) -> None:
     both = "BEGIN; INSERT INTO u VALUES (1, 'u'); INSERT INTO t VALUES (2, 'b', 3); COMMIT"
-    chunks = read(made, [FIRST, "ALTER TABLE t ADD c int", both])
+    chunks = read(shop_log, [FIRST, "ALTER TABLE t ADD c int", both])
     before, barrier, behind = chunks
     (statement,) = barrier.transactions
     assert statement.ddl is not None and statement.ddl.tables == (T,)
@@ -205,9 +188,9 @@ def test_the_barrier_stands_before_the_transaction_that_shows_a_change(made: Log
     assert whole.complete and [row.ordinal for row in whole.rows] == [NOTICES, NOTICES + 1]
 
 
-def test_two_tables_changed_before_one_transaction_are_two_statements(made: Log) -> None:
+def test_two_tables_changed_before_one_transaction_are_two_statements(shop_log: Log) -> None:
     chunks = read(
-        made,
+        shop_log,
         [
             FIRST,
             "INSERT INTO u VALUES (1, 'u')",
@@ -224,10 +207,10 @@ def test_two_tables_changed_before_one_transaction_are_two_statements(made: Log)
     assert len({(ddl.source, ddl.number) for _, ddl in statements}) == 2, "one passed is not the other"
 
 
-def test_statements_at_one_place_of_the_log_have_identities_of_their_own(made: Log) -> None:
+def test_statements_at_one_place_of_the_log_have_identities_of_their_own(shop_log: Log) -> None:
     """One TRUNCATE tells of both tables that were changed before, at its own place."""
     chunks = read(
-        made,
+        shop_log,
         [
             "INSERT INTO t VALUES (1, 'a')",
             "INSERT INTO u VALUES (1, 'u')",
@@ -240,11 +223,11 @@ def test_statements_at_one_place_of_the_log_have_identities_of_their_own(made: L
     assert len({(ddl.source, ddl.number) for ddl in found}) == 3
 
 
-def test_a_table_changed_between_its_rows_in_one_transaction(made: Log) -> None:
+def test_a_table_changed_between_its_rows_in_one_transaction(shop_log: Log) -> None:
     """Rows of the old form come before the statement, those of the new one behind, and it is not applied by itself."""
     between = "ALTER TABLE t ADD c int DEFAULT 1"
     chunks = read(
-        made, [FIRST, f"BEGIN; INSERT INTO t VALUES (2, 'b'); {between}; INSERT INTO t VALUES (3, 'c', 2); COMMIT"]
+        shop_log, [FIRST, f"BEGIN; INSERT INTO t VALUES (2, 'b'); {between}; INSERT INTO t VALUES (3, 'c', 2); COMMIT"]
     )
     ((kind, words),) = told(chunks)
     assert kind is DdlKind.OTHER and "inside a transaction" in words
@@ -255,9 +238,9 @@ def test_a_table_changed_between_its_rows_in_one_transaction(made: Log) -> None:
     ]
 
 
-def test_a_change_that_shows_when_part_of_its_transaction_is_handed_out(made: Log) -> None:
+def test_a_change_that_shows_when_part_of_its_transaction_is_handed_out(shop_log: Log) -> None:
     chunks = read(
-        made,
+        shop_log,
         [
             FIRST,
             "ALTER TABLE t ADD c int",
@@ -270,8 +253,8 @@ def test_a_change_that_shows_when_part_of_its_transaction_is_handed_out(made: Lo
     assert [row.ordinal for row in rows(chunks)[1:]] == list(range(NOTICES, NOTICES + 10)), "it takes no ordinal"
 
 
-def test_a_type_that_was_dropped_since_has_the_name_that_the_stream_told(server: Postgres, made: Log) -> None:
-    made.run(
+def test_a_type_that_was_dropped_since_has_the_name_that_the_stream_told(shop_log: Log) -> None:
+    shop_log.run(
         [
             "CREATE TYPE mood AS ENUM ('sad', 'happy')",
             "CREATE TABLE m (id int PRIMARY KEY, m mood)",
@@ -280,29 +263,29 @@ def test_a_type_that_was_dropped_since_has_the_name_that_the_stream_told(server:
             "DROP TYPE mood",
         ]
     )
-    chunks = read(made, [])
+    chunks = read(shop_log, [])
     (shape,) = chunks[0].shapes.values()
     assert shape.columns[1].type == "public.mood" and rows(chunks)[0].after == (1, "happy")
 
 
-def test_forms_are_compared_over_a_connection_and_nothing_else_is_kept(made: Log) -> None:
-    made.run([FIRST])
-    first, relations = decoded(made.messages(), made.start, made.catalogue)
-    made.run(["ALTER TABLE t ADD c int DEFAULT 7", THEN])
-    start, messages = first[-1].last, made.messages()
-    untold, _ = decoded(messages, start, made.catalogue)
+def test_forms_are_compared_over_a_connection_and_nothing_else_is_kept(shop_log: Log) -> None:
+    shop_log.run([FIRST])
+    first, relations = decoded(shop_log.messages(), shop_log.start, shop_log.catalogue)
+    shop_log.run(["ALTER TABLE t ADD c int DEFAULT 7", THEN])
+    start, messages = first[-1].last, shop_log.messages()
+    untold, _ = decoded(messages, start, shop_log.catalogue)
     assert told(untold) == [], "nobody knows what it was"
-    then, known = decoded(messages, start, made.catalogue, former=dict(relations.forms))
+    then, known = decoded(messages, start, shop_log.catalogue, former=dict(relations.forms))
     ((kind, _),) = told(then)
     assert kind is DdlKind.ADD_COLUMN
     assert rows(then) == rows(untold), "ordinals and numbers are the same, whoever sees the change"
     (barrier,) = [chunk.last for chunk in then if any(one.ddl for one in chunk.transactions)]
-    again, _ = decoded(messages, barrier, made.catalogue, former=dict(known.forms))
+    again, _ = decoded(messages, barrier, shop_log.catalogue, former=dict(known.forms))
     assert told(again) == [] and rows(again) == rows(then), "behind the statement it has passed"
 
 
-def test_partitions_whose_identities_have_other_columns_are_refused(server: Postgres, made: Log) -> None:
-    made.run(
+def test_partitions_whose_identities_have_other_columns_are_refused(shop_log: Log) -> None:
+    shop_log.run(
         [
             "CREATE TABLE p (a int PRIMARY KEY, b int NOT NULL) PARTITION BY LIST (a)",
             "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
@@ -311,13 +294,13 @@ def test_partitions_whose_identities_have_other_columns_are_refused(server: Post
         ]
     )
     with pytest.raises(UnsuitableLog, match="replica identities of different columns"):
-        read(made, [])
+        read(shop_log, [])
 
 
-def test_partitions_that_all_log_whole_rows_under_a_root_that_does_not(made: Log) -> None:
+def test_partitions_that_all_log_whole_rows_under_a_root_that_does_not(shop_log: Log) -> None:
     """They come marked as keys, in which NULL may be a value or none."""
     chunks = read(
-        made,
+        shop_log,
         [
             "CREATE TABLE p (a int PRIMARY KEY, b text) PARTITION BY LIST (a)",
             "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); ALTER TABLE p1 REPLICA IDENTITY FULL",
@@ -331,9 +314,9 @@ def test_partitions_that_all_log_whole_rows_under_a_root_that_does_not(made: Log
     assert [row.before for row in rows(chunks)] == [None, (1, "a"), (1, UNKNOWN)]
 
 
-def test_a_root_that_seems_to_log_more_than_its_partitions_do_is_refused(made: Log) -> None:
+def test_a_root_that_seems_to_log_more_than_its_partitions_do_is_refused(shop_log: Log) -> None:
     """Deletes come marked as whole rows, and have the key alone: NULL would be taken for a value."""
-    made.run(
+    shop_log.run(
         [
             "CREATE TABLE p (a int PRIMARY KEY, b text) PARTITION BY LIST (a)",
             "ALTER TABLE p REPLICA IDENTITY FULL",
@@ -343,12 +326,12 @@ def test_a_root_that_seems_to_log_more_than_its_partitions_do_is_refused(made: L
         ]
     )
     with pytest.raises(UnsuitableLog, match="FULL, and a partition of it has not"):
-        read(made, [])
+        read(shop_log, [])
 
 
-def test_partitions_are_told_of_and_asked_for_only_where_rows_come_as_their_own(made: Log) -> None:
+def test_partitions_are_told_of_and_asked_for_only_where_rows_come_as_their_own(shop_log: Log) -> None:
     """Columns added to a partitioned table are one change, and not one of each partition."""
-    made.run(
+    shop_log.run(
         [
             "CREATE TABLE p (a int PRIMARY KEY, b text) PARTITION BY LIST (a)",
             "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
@@ -356,7 +339,7 @@ def test_partitions_are_told_of_and_asked_for_only_where_rows_come_as_their_own(
             "ALTER TABLE p ADD c int DEFAULT 7",
         ]
     )
-    chunks = read(made, ["UPDATE p SET b = 'c'"])
+    chunks = read(shop_log, ["UPDATE p SET b = 'c'"])
     ((kind, words),) = told(chunks)
     assert kind is DdlKind.ADD_COLUMN and words.startswith('ALTER TABLE "public"."p" ADD')
     assert {shape.name.table for chunk in chunks for shape in chunk.shapes.values()} == {"p"}
@@ -366,8 +349,8 @@ def rows(chunks: Sequence[SourceChunk]) -> list:  # type: ignore[type-arg]
     return [row for chunk in chunks for transaction in chunk.transactions for row in transaction.rows]
 
 
-def same_rows(made: Log, chunks: Sequence[SourceChunk], table: TableName) -> None:
+def same_rows(shop_log: Log, chunks: Sequence[SourceChunk], table: TableName) -> None:
     replica = Replica()
     replica.apply(chunks)
     shape = [shape for chunk in chunks for shape in chunk.shapes.values() if shape.name == table][-1]
-    assert sorted(replica.rows(table)) == sorted(made.rows(table, shape))
+    assert sorted(replica.rows(table)) == sorted(shop_log.rows(table, shape))

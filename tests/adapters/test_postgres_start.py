@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from bench.harness.rig import Rig
+from bench.harness.rig import Rig, until
 from bench.harness.servers import Postgres
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.ports.source import Beginning
-from tidelock.adapters.ports.source_errors import Busy, PurgedPosition, SourceError, UnsuitableLog
+from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.session import session
 from tidelock.adapters.postgres.logical.source import PostgresSource
@@ -94,13 +95,43 @@ def test_why_a_feed_cannot_begin_there(rig: Rig) -> None:
     early = refused(rig, kept - 8, PurgedPosition, f"keeps the log from {spelled_lsn(kept)} on")
     assert f"`start: {spelled_lsn(kept)}`" in early.hint
     refused(rig, end(rig) + (1 << 30), UnsuitableLog, "ends at")
+
+
+@contextmanager
+def another_reader(rig: Rig) -> Iterator[None]:
+    """Somebody else's program, which holds the feed's slot."""
     with session(load(rig.feed).source_url, replication=True) as reader:
         name = slot_name(rig.name)
         reader.connection.send_query(
             f"START_REPLICATION SLOT {name} LOGICAL 0/0 (proto_version '1', publication_names '{name}')".encode()
         )
         reader.connection.get_result()
-        refused(rig, 0, Busy, "is in use")
+        yield
+
+
+def advised(rig: Rig, words: str, *patterns: str) -> list[str]:
+    """What the runs have printed behind these words that is to be done."""
+    _, _, said = rig.said().rpartition(words)
+    found = [re.search(pattern, said) for pattern in patterns]
+    assert said and all(found), rig.said()
+    return [one[0] for one in found if one is not None]
+
+
+def test_who_does_what_each_refusal_says_has_a_feed_in_the_end(rig: Rig) -> None:
+    """A place before there was a slot, one before the slot's, and a slot that another program reads."""
+    rig.start_at = spelled_lsn(end(rig))
+    assert rig.catch_up_code() != 0
+    rig.at_source(*advised(rig, "there is no slot", "CREATE PUBLICATION [^;]*;", "SELECT pg_create_[^;]*;"))
+    insert(rig, 1, 10)
+    assert rig.catch_up_code() != 0
+    (start,) = advised(rig, "before that", "`start: [^`]*`")
+    rig.start_at = start.strip("`").removeprefix("start: ")
+    with another_reader(rig):
+        run = rig.run("--until-caught-up")
+        until(lambda: "tried again in" in rig.said(), "a run that waits for its slot")
+        rig.at_source(*advised(rig, "is in use", r"SELECT pg_terminate_backend\(\d+\);"))
+        run.wait(60)
+    rig.assert_exact()
 
 
 def test_a_publication_that_is_younger_than_its_slot_is_no_proof(rig: Rig) -> None:
@@ -113,10 +144,20 @@ def test_a_publication_that_is_younger_than_its_slot_is_no_proof(rig: Rig) -> No
     assert "item" in refused(rig, 0, UnsuitableLog, "not known to be older").message
     rig.start_at, rig.rules = "earliest", [{"source": f"{rig.schema}.item"}]
     assert rig.catch_up_code() == 1
-    assert "not known to be older than the slot" in rig.said()
+    words = "not known to be older than the slot"
+    drop, start = advised(rig, words, "SELECT pg_drop_replication_slot[^;]*;", "`start: copy`")
+    rig.at_source(drop)
+    rig.start_at = start.strip("`").removeprefix("start: ")
+    rig.catch_up()
+    rig.assert_exact()
 
 
 def test_a_slot_of_another_plugin_is_no_slot_of_ours(rig: Rig) -> None:
     publish(rig, "item")
     keep(rig, "test_decoding")
-    refused(rig, 0, UnsuitableLog, "plugin test_decoding")
+    hint = refused(rig, 0, UnsuitableLog, "plugin test_decoding").hint
+    rig.at_source(*re.findall("(?:CREATE|SELECT) [^;]*;", hint))
+    insert(rig, 1, 10)
+    rig.start_at = "earliest"
+    rig.catch_up()
+    rig.assert_exact()

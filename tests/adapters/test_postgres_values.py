@@ -19,15 +19,9 @@ from tidelock.adapters.postgres.logical.row_values import code, reading, single
 from tidelock.engine.model.records import Column, Kind, Row
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as made:
-        yield made
-
-
 @pytest.fixture
-def made(server: Postgres) -> Iterator[Log]:
-    with log(server, server.database("shop")) as found:
+def made(postgres_source: Postgres) -> Iterator[Log]:
+    with log(postgres_source, postgres_source.database("shop")) as found:
         yield found
 
 
@@ -174,7 +168,7 @@ def typed(value: Any) -> tuple[type, str]:
     return type(value), repr(value)
 
 
-def test_extensions_come_as_texts(made: Log, server: Postgres) -> None:
+def test_extensions_come_as_texts(made: Log, postgres_source: Postgres) -> None:
     there = {name for (name,) in made.ask("SELECT name::text FROM pg_available_extensions", ())}
     if not {"hstore", "citext"} <= there:
         pytest.fail("the server's extensions are not installed")
@@ -257,10 +251,10 @@ def test_numbers_of_both_forms_are_the_same(made: Log) -> None:
         assert repr(decoded(changed, made.start, made.catalogue)[0]) == repr(plain)
 
 
-def test_settings_that_are_not_pinned_end_the_reading(server: Postgres) -> None:
+def test_settings_that_are_not_pinned_end_the_reading(postgres_source: Postgres) -> None:
     """What another session's settings give is another text, which would be read as another day."""
-    database = server.database("shop")
-    with log(server, database) as made:
+    database = postgres_source.database("shop")
+    with log(postgres_source, database) as made:
         made.run(["CREATE TABLE t (id int PRIMARY KEY, at timestamptz, b bytea)"])
         made.ask("SELECT set_config('timezone', 'Asia/Kolkata', false)", ())
         made.run(["INSERT INTO t VALUES (1, now(), NULL)"])

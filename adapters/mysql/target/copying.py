@@ -26,12 +26,13 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
 from tidelock.adapters.mysql.target.fencing import Fenced, Fencing, kill
 from tidelock.adapters.mysql.target.literals import Unwritable, text
 from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
-from tidelock.adapters.mysql.target.refused_rows import RefusedRows, Untold, numbers_of
+from tidelock.adapters.mysql.target.refused_rows import RefusedRows, numbers_of
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.staging import stager_lock
 from tidelock.adapters.mysql.target.statements import TableStatements, qualified
 from tidelock.adapters.ports.staging import holds_rows, staged_name
 from tidelock.adapters.schema.log_spelling import NotSpelled
+from tidelock.adapters.target.refused_search import Untold
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName

@@ -58,5 +58,5 @@ def in_use(session: Session, slot: Slot) -> Busy:
     return Busy(
         f"the slot {slot.name} at {session.place} is in use, by its session {slot.active_pid}{told}",
         "Another feed of this name reads there, or a run or worker that was ended or cut off a moment ago. It is asked "
-        f"for again; if that is over, SELECT pg_terminate_backend({slot.active_pid});",
+        f"for again; to end that session, at the source: SELECT pg_terminate_backend({slot.active_pid});",
     )

@@ -16,7 +16,8 @@ from typing import Final
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source import Beginning
-from tidelock.adapters.ports.source_errors import Busy, PurgedPosition, UnsuitableLog
+from tidelock.adapters.ports.source_errors import PurgedPosition, UnsuitableLog
+from tidelock.adapters.postgres.logical.earlier_reader import in_use
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
 from tidelock.adapters.postgres.logical.session import Session, session
@@ -25,6 +26,7 @@ from tidelock.adapters.postgres.logical.slots import (
     Slot,
     create_publication_sql,
     drop_slot_sql,
+    find_publication,
     find_slot,
     require_publication,
     slot_of,
@@ -74,8 +76,9 @@ def begin_at(place: Endpoint, tables: Sequence[TableName], lsn: int) -> Beginnin
 
 def _slot(opened: Session, tables: Sequence[TableName]) -> Slot:
     place, name = opened.place, slot_of(opened.place)
-    create_slot = f"SELECT pg_create_logical_replication_slot('{name}', '{PLUGIN}');"
-    made = f"{create_publication_sql(name, tables)}; then {create_slot}"
+    made = f"SELECT pg_create_logical_replication_slot('{name}', '{PLUGIN}');"
+    if find_publication(opened, name) is None:
+        made = f"{create_publication_sql(name, tables)}; then {made}"
     slot = find_slot(opened, name)
     if slot is None:
         raise PurgedPosition(
@@ -95,10 +98,7 @@ def _slot(opened: Session, tables: Sequence[TableName]) -> Slot:
             f"{drop_slot_sql(name)} then `start: now` or `start: copy`",
         )
     if slot.active_pid:
-        raise Busy(
-            f"the slot {name} at {place} is in use, by its session {slot.active_pid}",
-            "Another feed of this name reads there, or one that was ended a moment ago",
-        )
+        raise in_use(opened, slot)
     return slot
 
 

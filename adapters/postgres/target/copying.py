@@ -28,12 +28,13 @@ from tidelock.adapters.postgres.target.chunk_merge import ChunkMerge
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit
 from tidelock.adapters.postgres.target.control_session import ControlSession
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
-from tidelock.adapters.postgres.target.refused_rows import RefusedRows, Untold
+from tidelock.adapters.postgres.target.refused_rows import RefusedRows
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.statements import qualified
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
+from tidelock.adapters.target.refused_search import Untold
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.chunk_ranges import By
