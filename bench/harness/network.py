@@ -221,13 +221,13 @@ class Network:
 
     def came_back(self) -> dict[str, int]:
         """Rows that a feed would have brought to the site where they began, by feed; none if nothing is wrong."""
-        found: dict[str, int] = {}
-        for edge, feed in self.feeds.items():
-            rows = [row.before or row.after for row in feed.carried()]
-            back = sum(feed.target.first <= int(row[0]) < feed.target.first + KEYS for row in rows if row is not None)
-            if back:
-                found[edge] = back
-        return found
+        back = {edge: self.carried(feed, feed.target) for edge, feed in self.feeds.items()}
+        return {edge: rows for edge, rows in back.items() if rows}
+
+    def carried(self, feed: Direction, began: Node) -> int:
+        """Number of changes that have come through the feed's loop filter and began at that site."""
+        rows = [row.before or row.after for row in feed.carried()]
+        return sum(began.first <= int(row[0]) < began.first + KEYS for row in rows if row is not None)
 
     def seen(self, feed: Direction) -> list[Any]:
         """What the receipts that are there say of what their changes had seen."""
