@@ -70,6 +70,10 @@ SHORTEST = {
     "whole-path": (3, "unequal: A 1, B 1, C -"),
     "deletes-first": (8, "unequal: A 3, B -"),
     "dead-maximum": (8, "unequal: A 1, B 2"),
+    "permit-lag": (1, "after 12 quiet ticks: eu-us holds, lag 3, us-eu holds, lag 0"),
+    "permit-ready": (0, "after 12 quiet ticks: eu-us holds, lag 0, us-eu holds, lag 0"),
+    "permit-silence": (8, "us-eu applies alone for 5 ticks"),
+    "permit-probe": (6, "eu-us applies alone for 5 ticks"),
 }
 
 
