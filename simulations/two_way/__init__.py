@@ -5,5 +5,6 @@
 
 The worlds drive the leaves of `tidelock.engine.two_way` themselves.  `hub` is an arbiter and its spokes, `hold` the
 same where older rows wait, `tree` sites of which each is the arbiter of those below it, `stamps` equal sites that keep
-the later row.  What the rules are for, with the shortest histories as tables: `docs/explanation/conflicts.md`.
+the later row, `permits` the two feeds of a pair.  What the rules are for, with the shortest histories as tables:
+`docs/explanation/conflicts.md`.
 """

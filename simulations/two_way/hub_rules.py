@@ -139,7 +139,7 @@ HUB_RULES = {
     "pruned": _rule("B8", "one change too much is forgotten", _PrunesTooFar, Scope(prunes=True, lags=True)),
     "full": _rule("B9", "a full index keeps its floor", _ForgetsWhenFull, Scope(keys=2, writes=3, limit=1, lags=True)),
     "own-alone": _rule("B10", "rows of others are taken for its own", _AllAreOwn, Scope(spokes=2, writes=2)),
-    "sums": _rule("", "counters are overwritten by images", HubWorld, Scope(counters=True, deletes=False)),
+    "sums": _rule("26a", "counters are overwritten by images", HubWorld, Scope(counters=True, deletes=False)),
     "recorded": _rule("B13", "rows that make room are not told", _ForgetsTheDisplaced, _TWO),
     "groups-of-deletes": _rule("B17", "a delete touches one group of columns", _DeleteOfOneGroup, _COLUMNS),
 }

@@ -1,5 +1,8 @@
 """Two-way replication: every small history is clean, and each rule that is left out is missed in a few steps."""
 
+import re
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -70,6 +73,10 @@ SHORTEST = {
     "whole-path": (3, "unequal: A 1, B 1, C -"),
     "deletes-first": (8, "unequal: A 3, B -"),
     "dead-maximum": (8, "unequal: A 1, B 2"),
+    "permit-lag": (1, "after 12 quiet ticks: eu-us holds, lag 3, us-eu holds, lag 0"),
+    "permit-ready": (0, "after 12 quiet ticks: eu-us holds, lag 0, us-eu holds, lag 0"),
+    "permit-silence": (8, "us-eu applies alone for 5 ticks"),
+    "permit-probe": (6, "eu-us applies alone for 5 ticks"),
 }
 
 
@@ -119,3 +126,9 @@ def test_the_command_tells_a_history_and_a_table(capsys: pytest.CaptureFixture[s
     assert "✗ unequal: H 1=2, S0 1=1" in capsys.readouterr().out
     assert main(["--named", "index of one"]) == 0
     assert "clean" in capsys.readouterr().out
+
+
+def test_the_page_lists_every_rule_with_its_history() -> None:
+    page = Path(__file__).parents[2] / "docs/explanation/conflicts.md"
+    listed = re.findall(r"^\| (\w+) \| `([\w-]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted((rule.history, name) for name, rule in RULES.items())
