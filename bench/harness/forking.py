@@ -3,7 +3,7 @@
 A start of `tidelock run` costs a fifth of a CPU second and more, nearly all of it for imports in two processes, and
 tests start some thousand commands.  So in `use_fork_server` commands come from `bench.harness.fork_server`.  They are
 processes as others are, with the product's own `main`.  What is asked for with another program, or where variables were
-changed that Python reads when it starts, gets an interpreter.
+changed that Python reads when it starts, or a signal is ignored, gets an interpreter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from bench.harness.forked import Forked
 COMMAND: Final = (sys.executable, "-m", "tidelock")
 # What an interpreter reads when it starts, and those that it loads.
 READ_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
+# Who ignores them hands that on to an interpreter.
+HANDED_ON: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 END_SECONDS: Final = 10.0
 
 Started = Forked | subprocess.Popen[bytes]
@@ -63,8 +66,9 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def serves(self, environment: Mapping[str, str]) -> bool:
-        """Whether an interpreter would start in this environment as the server's did."""
-        return _read_at_start(environment) == self._at_start
+        """Whether an interpreter would start in this environment, and of this process, as the server's did."""
+        ignores = any(signal.getsignal(number) is signal.SIG_IGN for number in HANDED_ON)
+        return not ignores and _read_at_start(environment) == self._at_start
 
     def start(
         self, arguments: Sequence[str], out: IO[bytes], error: IO[bytes], environment: Mapping[str, str], folder: str

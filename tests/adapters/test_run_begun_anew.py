@@ -37,7 +37,7 @@ feed = load(sys.argv[1])
 capture = CaptureProcess(feed.source_url)
 uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), capture))
 """
-ROWS = 15_000
+ROWS = 3_000
 
 
 def test_a_run_begun_anew_holds_no_machine_of_before(
@@ -45,8 +45,8 @@ def test_a_run_begun_anew_holds_no_machine_of_before(
 ) -> None:
     """Its journal of a megabyte is full again and again."""
     rig = make_rig(mariadb, postgres, "anew", lanes=4, journal=str(tmp_path / "journal"), journal_mb=1)
-    rig.table("note", "id bigint PRIMARY KEY, note varchar(200)")
-    rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 150) FROM seq_1_to_{ROWS}")
+    rig.table("note", "id bigint PRIMARY KEY, note varchar(900)")
+    rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 800) FROM seq_1_to_{ROWS}")
     ran = subprocess.run(
         [sys.executable, "-c", RUN, str(rig.feed)], capture_output=True, text=True, timeout=120, check=False
     )
@@ -98,8 +98,8 @@ def test_a_server_that_is_away_between_two_machines_is_waited_for(
     port = free_port()
     journal = {"journal": str(tmp_path / "journal"), "journal_mb": 1}
     rig = make_rig(source, target, "away", lanes=4, http=f"127.0.0.1:{port}", **journal)
-    rig.table("note", "id bigint PRIMARY KEY, note varchar(200)")
-    rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 150) FROM seq_1_to_{ROWS}")
+    rig.table("note", "id bigint PRIMARY KEY, note varchar(900)")
+    rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 800) FROM seq_1_to_{ROWS}")
     away = source if end == "source" else target
     told = tmp_path / "told"
     with (

@@ -92,6 +92,16 @@ def test_what_python_reads_at_its_start_asks_for_an_interpreter(tmp_path: Path) 
     assert process.wait(SECONDS) == 0
 
 
+def test_an_ignored_signal_is_handed_on(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = started(tmp_path / "out", "--version")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert isinstance(process, subprocess.Popen)
+    assert process.wait(SECONDS) == 0
+
+
 def test_a_signal_to_it_or_to_its_group_ends_it_and_is_told(tmp_path: Path, waits: Started) -> None:
     assert os.getpgid(waits.pid) == os.getsid(waits.pid) == waits.pid
     assert waits.poll() is None
