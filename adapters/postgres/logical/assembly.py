@@ -44,6 +44,7 @@ from tidelock.engine.model.records import (
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
+_MANY: Final = 4  # parts of a chunk
 
 Take: TypeAlias = Callable[[Any, int], None]
 
@@ -130,6 +131,11 @@ class Assembly:
         """Do whole transactions wait to be handed out?"""
         return bool(self.state.done)
 
+    @property
+    def holds_many(self) -> bool:
+        """Are they a good part of a chunk?"""
+        return self.state.done_rows * _MANY >= self.chunk_rows
+
     # -- messages ------------------------------------------------------------------------------------------------
 
     def take_plain(self, payload: bytes | bytearray | memoryview, lsn: int) -> None:
@@ -202,7 +208,10 @@ class Assembly:
         if ordinal < state.skip and not self._is_marker(self.relations.name_of(oid)):
             state.ordinal += 1
             return
+        is_first = oid not in self.relations.tables
         table = self._table(oid)
+        if is_first and self.usual is not None and self.usual.take_row(b):
+            return
         state.ordinal += 1
         if table.reader is None:
             return
