@@ -11,7 +11,7 @@ import pytest
 from bench.micro.logical_recording import recorded
 from tidelock.adapters.postgres.logical import batch_frames, messages
 from tidelock.adapters.postgres.logical.assembly import Assembly
-from tidelock.adapters.postgres.logical.batch_frames import BATCH, IMAGES, FrameDecoder
+from tidelock.adapters.postgres.logical.batch_frames import IMAGES, FrameDecoder
 from tidelock.adapters.postgres.logical.relation_catalogue import RelationCatalogue
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.row_image import images
