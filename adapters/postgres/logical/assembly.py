@@ -44,7 +44,6 @@ from tidelock.engine.model.records import (
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
-_MANY: Final = 4  # parts of a chunk
 
 Take: TypeAlias = Callable[[Any, int], None]
 
@@ -130,11 +129,6 @@ class Assembly:
     def holds(self) -> bool:
         """Do whole transactions wait to be handed out?"""
         return bool(self.state.done)
-
-    @property
-    def holds_many(self) -> bool:
-        """Are they a good part of a chunk?"""
-        return self.state.done_rows * _MANY >= self.chunk_rows
 
     # -- messages ------------------------------------------------------------------------------------------------
 

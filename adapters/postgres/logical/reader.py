@@ -52,9 +52,7 @@ _LONGEST_SILENCE_OF_OURS: Final = 10.0
 _TOLD_PER_TIMEOUT: Final = 4
 _FAREWELLS: Final = 5  # questions on end, with nothing new: the server shuts down
 _FAREWELL_SECONDS: Final = 1.0
-# Between two chunks that are handed out before they are full; longer where rows come so fast that one nearly is.
-_GATHER_SECONDS: Final = 0.002
-_GATHER_MANY_SECONDS: Final = 0.006
+_GATHER_SECONDS: Final = 0.002  # between two chunks that are handed out before they are full
 _LOOK_SECONDS: Final = 5.0
 FORMS_SECONDS: Final = 30.0
 """So often the catalogue is asked whether a table was changed of which no row tells."""
@@ -156,9 +154,8 @@ class LogicalReader:
                 taken, message = 0, stream.next()
             now = time.monotonic()
             if not taken and message is None:
-                gathers = _GATHER_MANY_SECONDS if assembly.holds_many else _GATHER_SECONDS
-                if assembly.holds and now - flushed_at < gathers:
-                    self._gather(errand, flushed_at + gathers - now)
+                if assembly.holds and now - flushed_at < _GATHER_SECONDS:
+                    self._gather(errand, flushed_at + _GATHER_SECONDS - now)
                     continue
                 assembly.flush()
                 flushed_at = now
@@ -197,7 +194,6 @@ class LogicalReader:
                     with contextlib.suppress(Unreachable):  # what is wrong shows in the stream
                         self._look_at_forms(assembly)
             if made:
-                flushed_at = now
                 yield
 
     def _begin(self) -> tuple[Stream, Assembly, LastRead | None]:
