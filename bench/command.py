@@ -28,6 +28,7 @@ from typing import Final
 
 import typer
 
+from bench.harness.bytecode import compile_modules
 from bench.harness.servers import ServerFailed, ServerMissing
 from bench.harness.tidelock import TidelockFailed
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
@@ -68,6 +69,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     """A benchmark's exit code.  Raises CommandError where it cannot be run here."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(_module(name).command)
+    compile_modules()
     try:
         with terminated():
             code = app(args=list(arguments), prog_name=f"tidelock bench {name}", standalone_mode=False)

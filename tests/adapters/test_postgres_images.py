@@ -11,7 +11,7 @@ import pytest
 from bench.micro.logical_recording import recorded
 from tidelock.adapters.postgres.logical import batch_frames, messages
 from tidelock.adapters.postgres.logical.assembly import Assembly
-from tidelock.adapters.postgres.logical.batch_frames import BATCH, IMAGES, FrameDecoder
+from tidelock.adapters.postgres.logical.batch_frames import IMAGES, FrameDecoder
 from tidelock.adapters.postgres.logical.relation_catalogue import RelationCatalogue
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.row_image import images
@@ -83,7 +83,7 @@ def test_rows_of_every_kind_travel_as_images_and_are_the_same() -> None:
     plain = batches(stream("kinds/whole"), as_images=False)
     found = sent(batches(stream("kinds/whole"), as_images=True))
     kinds = [kind for kind, batch in found if batch.rows]
-    assert kinds == [BATCH] + [IMAGES] * (len(kinds) - 1), "the first row of a table is the Python form's"
+    assert kinds == [IMAGES] * len(kinds)
     assert any(kind == IMAGES and row.before is not None for kind, batch in found for row in batch.rows)
     for (_, batch), expected in zip(found, plain, strict=True):
         assert repr(tuple(batch.rows)) == repr(expected.rows)
@@ -97,7 +97,7 @@ def test_where_a_table_has_rows_that_are_not_whole_all_rows_are_tuples_from_then
     found = sent(batches(stream(*names), as_images=True))
     kinds = [kind for kind, batch in found if batch.rows]
     change = len(kinds) - kinds[::-1].index(IMAGES)
-    assert kinds[:change] == [BATCH] + [IMAGES] * (change - 1) and len(kinds) - change > change
+    assert kinds[:change] == [IMAGES] * change and len(kinds) - change > change
     plain = batches(stream(*names), as_images=False)
     assert repr([tuple(batch.rows) for _, batch in found]) == repr([batch.rows for batch in plain])
 
@@ -114,7 +114,7 @@ def test_a_row_that_is_no_image_is_a_tuple_beside_them(place: int, text: bytes) 
     inserts = [at for at, message in enumerate(data) if message[0] == messages.INSERT]
     data[inserts[8]] = changed(data[inserts[8]])
     plain, found = batches(iter(data), as_images=False), batches(iter(data), as_images=True)
-    assert [images.pack(batch.rows) is None for batch in found if batch.rows].count(True) == 2, "with the table's first"
+    assert [images.pack(batch.rows) is None for batch in found if batch.rows].count(True) == 1
     assert repr([tuple(batch.rows) for batch in found]) == repr([batch.rows for batch in plain])
 
 

@@ -46,6 +46,7 @@ def test_a_row_passes_the_modules_of_the_walk(
     rig = make_rig(request.getfixturevalue(source), postgres, "walk", lanes=2)
     rig.table("t", "id int PRIMARY KEY, note varchar(100)")
     if rig.start_at == "now":
+        rig.at_source("ALTER TABLE t REPLICA IDENTITY FULL")
         assert rig.command("init", "--apply").code == 0
     monkeypatch.setenv("PYTHONPATH", f"{TRACER}:{ROOT}")
     monkeypatch.setenv("WALK_TO", str(tmp_path / "walk"))

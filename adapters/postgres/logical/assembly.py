@@ -206,7 +206,10 @@ class Assembly:
         if ordinal < state.skip and not self._is_marker(self.relations.name_of(oid)):
             state.ordinal += 1
             return
+        is_first = oid not in self.relations.tables
         table = self._table(oid)
+        if is_first and self.usual is not None and self.usual.take_row(b):
+            return
         state.ordinal += 1
         if table.reader is None:
             return

@@ -269,6 +269,11 @@ cdef class UsualMessages:
             self.table = None  # it may tell of tables
             self.plain(payload, lsn)
 
+    def take_row(self, bytes b):
+        """Take a row of a table that was left to the Python form, and is known by now; tells whether it was."""
+        cdef const uint8_t* data = b
+        return self.message(data, data + len(b)) == TAKEN
+
     def take_received(self, size_t connection, size_t take, size_t free, Py_ssize_t most):
         """Take messages that libpq has received, `most` at once, until a chunk is ready or one is not usual.
 
