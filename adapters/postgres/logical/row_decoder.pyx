@@ -331,22 +331,22 @@ cdef class UsualMessages:
     cdef Outcome commit(self, const uint8_t* b, const uint8_t* end) except? LEFT:
         cdef StreamState state = self.state
         cdef int64_t behind
+        cdef Py_ssize_t first = state.first
+        cdef bint ends_chunk = state.parted or first
         if not state.is_open or end - b != 26 or b[1] or _eight(b + 2) != state.number:
-            return LEFT
-        if state.parted or state.first:
             return LEFT
         behind = _eight(b + 10)
         if behind <= state.number:
             return LEFT
         state.server_us = state.commit_us
-        if state.rows or state.marks:
+        if state.rows or state.marks or ends_chunk:
             state.done_rows += len(state.rows)
             state.done_octets += state.octets
-            state.first = state.ordinal
+            state.first = max(first, state.ordinal)
             state.done.append(
                 SourceTransaction(
-                    state.source, state.number, state.file, behind, state.rows, 0, state.first, True, state.commit_us,
-                    None, tuple(state.marks) if state.marks else (),
+                    state.source, state.number, state.file, behind, state.rows, first, state.first - first, True,
+                    state.commit_us, None, tuple(state.marks) if state.marks else (),
                 )
             )  # fmt: skip
             state.rows = []
@@ -358,7 +358,7 @@ cdef class UsualMessages:
         state.last_number, state.last_us, state.last_xid = state.number, state.commit_us, state.xid
         state.first = 0
         state.quiet += 1
-        if self.is_full() or state.quiet >= self.most_quiet:
+        if ends_chunk or self.is_full() or state.quiet >= self.most_quiet:
             self.assembly.flush()
         return TAKEN
 
