@@ -59,6 +59,7 @@ def test_each_value_arrives_or_is_parked(
     for round_ in ("before", "after"):
         send(rig, (statement for part in parts for statement in getattr(part, round_)()))
         assert rig.catch_up_code() == OPERATOR, rig.said()
+    print(rig.said()[-1500:])
     check_named(rig, named, flavor)
     check_parked(rig, keyed.cells, columns, flavor)
     remove_parked(rig, keyed.cells, keys.columns, flavor)

@@ -50,12 +50,22 @@ class CheckedStatements(TableStatements):
             elif isinstance(step, UpdateRows):
                 yield from self._replace(step.rows) if step.replaces else ()
                 yield from self._update_compared(step) if step.befores is not None else self._update(step)
+            elif step.absent:
+                yield from self._refuse_present(step.keys)
             else:
                 yield from self._delete_compared(step)
         except Unwritable as error:
             raise Unwritable(f"{self.binding.name}: {error}") from None
 
     # ------------------------------------------------------------------ image
+
+    def _refuse_present(self, keys: list[Row]) -> Iterator[str]:
+        """Fail where a row is there with one of these keys."""
+        for part in parts(keys, self._large_key):
+            arrays = zip(self.binding.key, self._columns(part, self.binding.key), strict=True)
+            source = self._source([("b", i, literals.array(self._names[i], texts)) for i, texts in arrays])
+            found = f"SELECT FROM {self.table} AS t JOIN {source} ON {self._by_key('b')}"
+            yield _checked(found, "count(*) = 0", "count(*) || ' rows are there that were not'")
 
     def _delete_compared(self, step: DeleteRows) -> Iterator[str]:
         assert step.befores is not None, "else there is nothing to check"
