@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 def look_and_write(session: Session, step: Step) -> None:
     """Raises Violation."""
+    if isinstance(step, DeleteRows) and step.absent:
+        table = session.table(step.table.name)
+        for key in step.keys:
+            if (slot := session.find(table, step.table, key)) is not None:
+                raise Violation(f"{step.table.name} {key}: {DIFFERS}: {table.rows[slot]}")
+        return
     if isinstance(step, DeleteRows):
         for key, before in zip(step.keys, step.befores or (), strict=True):
             if step.version >= 0:

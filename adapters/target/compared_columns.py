@@ -56,8 +56,9 @@ def _inexact(column: Column, target: TargetColumn, dialect: Dialect) -> str:
     """Returns why values of the column are not compared; '' where they are."""
     if column.kind is Kind.GEOMETRY:
         return "a geometry has several spellings"
-    if column.kind is Kind.JSON and not target.type.startswith("json"):
-        return "a document in a column of text has several spellings"
+    document = "jsonb" if dialect == "postgres" else "json"
+    if column.kind is Kind.JSON and not column.type and target.type != document:
+        return "a document that is kept as text has several spellings"
     return "" if dialect == "postgres" else _inexact_in_mysql(column, Type.of(target.type))
 
 

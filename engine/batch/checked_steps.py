@@ -2,8 +2,8 @@
 
 `verify: image` compares each row with its before-image, and an insert must find none.  A fold keeps the row's first
 before-image, which is what the target holds before the batch, so the folded steps carry those; a batch in log order
-carries each change's own.  A row that is inserted and deleted in one batch folds to nothing, and would look at nothing:
-such a batch runs in log order.
+carries each change's own.  A row that is inserted and deleted in one batch folds to nothing: first of all it is seen
+that none is there.
 
 `verify: version` writes only what has a higher version than the target's row.  A fold would write the last image of a
 row, though an earlier one may have the higher version, so these batches always run in log order.
@@ -15,10 +15,10 @@ so it is allowed while a bad row is looked for, where the table has no parked ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from tidelock.engine.batch.merge import Ranks, fold, in_log_order, merge, set_based
+from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
@@ -92,23 +92,27 @@ def _position(binding: Binding, column: str) -> int:
 
 def image_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch whose rows are compared with their before-images."""
-    steps = None if _leaves_no_trace(changes) else set_based(changes, ranks)
+    steps = set_based(changes, ranks)
     return image_steps_in_order(changes) if steps is None else _with_first_images(steps, changes)
-
-
-def _leaves_no_trace(changes: Sequence[Change]) -> bool:
-    return any(
-        before is None and after is None for rows in fold(changes).values() for before, after in rows.values()
-    )
 
 
 def _with_first_images(steps: list[Step], changes: Sequence[Change]) -> list[Step]:
     """Returns the steps with the before-image that each row had first."""
+    folded = fold(changes)
     first: dict[Binding, dict[Row, Row]] = {
         binding: {binding.key_of(before): before for before, _ in rows.values() if before is not None}
-        for binding, rows in fold(changes).items()
+        for binding, rows in folded.items()
     }
-    return [_with_images_of(step, first[step.table]) if _is_compared(step.table) else step for step in steps]
+    checked = [_with_images_of(step, first[step.table]) if _is_compared(step.table) else step for step in steps]
+    return [*_nothing_there(folded), *checked]
+
+
+def _nothing_there(folded: dict[Binding, Fold]) -> Iterator[Step]:
+    """Yields what sees that the rows are not there that come and go in one batch."""
+    for binding, rows in folded.items():
+        keys = [key for key, (before, after) in rows.items() if before is None and after is None]
+        if keys and _is_compared(binding):
+            yield DeleteRows(binding, keys if len(binding.key) > 1 else [(key,) for key in keys], absent=True)
 
 
 def _with_images_of(step: Step, first: dict[Row, Row]) -> Step:

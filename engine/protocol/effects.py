@@ -29,17 +29,20 @@ class DeleteRows(msgspec.Struct, gc=False):
     not there, or not as its before-image, is an error (ErrorKind.ROW).
     `version`: the position of the version column, else -1 (`verify: version`).  A row whose version is above that of
     its before-image stays.
+    `absent`: none of these is there, as the log says, and nothing is deleted; one that is there is an error
+    (ErrorKind.ROW).
     """
 
     table: Binding
     keys: list[Row]
     befores: list[Row] | None = None
     version: int = -1
+    absent: bool = False
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.befores is not None
+        return self.befores is not None or self.absent
 
 
 class UpsertRows(msgspec.Struct, gc=False):

@@ -86,7 +86,7 @@ def test_a_row_that_somebody_wrote_is_locked_until_the_sources_row_is_taken(
     assert taken(rig, "--all").code == 0 and running.running
     rig.at_source("UPDATE account SET note = 'last'")
     until(lambda: {note for _, _, note in rows(rig)} == {"last"}, "changes of rows that were locked")
-    rig.assert_exact()
+    assert rig.differences().total == 0 and rig.parked() == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"consistency": "transaction"}])
@@ -108,25 +108,22 @@ def test_of_many_rows_the_one_is_found_and_all_others_are_written(options: dict[
 def test_only_what_has_a_higher_version_is_written(source: str, target: str, made: Made) -> None:
     rig = made(source, target, verify="version")
     rig.rules = [{"source": f"{rig.schema}.*", "version": "v"}]
-    columns = "id int PRIMARY KEY, u varchar(9) UNIQUE, v int"
-    rig.table("t", columns, f"{columns} NOT NULL")
+    rig.table("t", "id int PRIMARY KEY, u varchar(9) UNIQUE, v int NOT NULL")
     rig.at_source(
-        "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 1), (4, 'd', 1), (5, 'e', 1)",
+        "INSERT INTO t VALUES (1, 'a', 1), (2, NULL, 1), (3, 'c', 1), (4, 'd', 1), (5, 'e', 1)",
         "UPDATE t SET v = 2, u = 'a2' WHERE id = 1",
         "UPDATE t SET v = 3 WHERE id = 1",
         "UPDATE t SET v = 4 WHERE id = 1",
         "UPDATE t SET id = 20, v = 2 WHERE id = 2",
         "UPDATE t SET v = 2 WHERE id = 3",
         "DELETE FROM t WHERE id IN (4, 5)",
-        "INSERT INTO t VALUES (6, 'f', NULL)",
     )
     rig.at_target(f"INSERT INTO {rig.schema}.t VALUES (3, 'theirs', 2), (5, 'newer', 9)")
-    expected = [("1", "a2", "4"), ("20", "b", "2"), ("3", "theirs", "2"), ("5", "newer", "9")]
+    expected = [("1", "a2", "4"), ("20", None, "2"), ("3", "theirs", "2"), ("5", "newer", "9")]
     for _ in range(2):
-        assert rig.catch_up_code() == OPERATOR, rig.said()
+        assert rig.catch_up_code() == 0, rig.said()
         found = rig.rows(f"SELECT CONCAT(id, ''), u, CONCAT(v, '') FROM {rig.schema}.t")
         assert sorted(found) == expected
-        assert [(key, "NULL is no version" in error) for key, (error,) in failed(rig).items()] == [("id=6", True)]
         rig.name += "again"  # a feed of another name reads all of it once more
 
 

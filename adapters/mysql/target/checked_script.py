@@ -62,6 +62,8 @@ class CheckedScript:
             await self._replace(step.rows)
         if step.version >= 0:
             await self._versioned(step)
+        elif isinstance(step, DeleteRows) and step.absent:
+            await self._refuse_present(step.keys)
         elif isinstance(step, DeleteRows):
             await self._delete(step.befores or [])
         elif isinstance(step, UpdateRows) and step.befores is not None:
@@ -70,6 +72,13 @@ class CheckedScript:
             await self._script.write_plainly(step)
 
     # ------------------------------------------------------------------ image
+
+    async def _refuse_present(self, keys: Sequence[Row]) -> None:
+        statements = self._statements
+        pieces = [keys] if statements.joins(keys) else [[key] for key in keys]
+        for piece in pieces:
+            if there := await self._script.rows(statements, statements.present_keys(piece)):
+                raise Unwritable(f"{DIFFERS}: {len(there)} rows are there that were not")
 
     async def _delete(self, befores: Sequence[Row]) -> None:
         statements = self._statements

@@ -120,7 +120,10 @@ class TableStatements:
 
     def present(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Queries for the indexes in `rows` of those that are there by key; they see the latest committed state."""
-        keys = [self.table.key_of(row) for row in rows]
+        return self.present_keys([self.table.key_of(row) for row in rows])
+
+    def present_keys(self, keys: Sequence[Row]) -> Iterator[bytes]:
+        """The same, by keys."""
         texts = [f"{text[:-1]},{n})" for n, text in enumerate(self._rows(self._render_keys, keys, self.table.key))]
         leg = f"SELECT {self._key_leg()},NULL AS n FROM {self._name} WHERE FALSE"
         head = f"SELECT tide_new.n FROM ({leg} UNION ALL VALUES {self._row}"

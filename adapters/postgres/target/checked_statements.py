@@ -17,12 +17,16 @@ from tidelock.adapters.postgres.target.compared_values import MARK, comparison, 
 from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.replaced_rows import note_replaced
 from tidelock.adapters.postgres.target.statements import TableStatements, parts
-from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type
 from tidelock.adapters.row_image import images
 from tidelock.adapters.target.compared_columns import compared, may_be_gone
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+
+MOST_COLUMNS = 1600
+"""PostgreSQL takes 1,664 columns of a row source."""
+_CHANGING = "it changes at this moment"
 
 
 class CheckedStatements(TableStatements):
@@ -46,6 +50,8 @@ class CheckedStatements(TableStatements):
             elif isinstance(step, UpdateRows):
                 yield from self._replace(step.rows) if step.replaces else ()
                 yield from self._update_compared(step) if step.befores is not None else self._update(step)
+            elif step.absent:
+                yield from self._refuse_present(step.keys)
             else:
                 yield from self._delete_compared(step)
         except Unwritable as error:
@@ -53,64 +59,99 @@ class CheckedStatements(TableStatements):
 
     # ------------------------------------------------------------------ image
 
+    def _refuse_present(self, keys: list[Row]) -> Iterator[str]:
+        """Fail where a row is there with one of these keys."""
+        for part in parts(keys, self._large_key):
+            arrays = zip(self.binding.key, self._columns(part, self.binding.key), strict=True)
+            source = self._source([("b", i, literals.array(self._names[i], texts)) for i, texts in arrays])
+            found = f"SELECT FROM {self.table} AS t JOIN {source} ON {self._by_key('b')}"
+            yield _checked(found, "count(*) = 0", "count(*) || ' rows are there that were not'")
+
     def _delete_compared(self, step: DeleteRows) -> Iterator[str]:
         assert step.befores is not None, "else there is nothing to check"
-        for part in parts(step.befores, self._large):
+        for part in self._cut(step.befores):
+            if len(part) == 1:
+                found = f"DELETE FROM {self.table} AS t WHERE {self._is_as(part[0])} RETURNING 1"
+                yield self._one_matched(found, part[0], may_be_gone=self._may_be_gone)
+                continue
             source = self._source([("b", i, self._array(part, i)) for i in (*self.binding.key, *self._compared)])
-            same = self._same({})
-            found = f"DELETE FROM {self.table} AS t USING {source} WHERE {self._by_key('b')}{same} RETURNING 1"
-            yield self._all_matched(found, part, source, "b", same)
+            condition = " AND ".join([self._by_key("b"), *self._same({})])
+            yield _all_matched(f"DELETE FROM {self.table} AS t USING {source} WHERE {condition} RETURNING 1", len(part))
 
     def _update_compared(self, step: UpdateRows) -> Iterator[str]:
         assert step.befores is not None, "else there is nothing to check"
-        pairs = list(zip(step.befores, step.rows, strict=True))
-        groups = [[pair] for pair in pairs] if step.moves else _cut_like(pairs, self._large)
-        for group in groups:
-            yield self._update_part([before for before, _ in group], [after for _, after in group], step.moves)
+        start = 0
+        for rows in [[row] for row in step.rows] if step.moves else self._cut(step.rows):
+            befores = step.befores[start : start + len(rows)]
+            start += len(rows)
+            if len(rows) == 1:
+                yield self._update_one_compared(befores[0], rows[0], step.moves)
+            else:
+                yield self._update_all_compared(befores, rows)
 
-    def _update_part(self, befores: list[Row], rows: list[Row], moves: bool) -> str:
-        new = {i: self._array(rows, i) for i in self._written}
-        old = {i: self._array(befores, i) for i in (*self.binding.key, *self._compared)}
+    def _cut(self, rows: list[Row]) -> Iterator[list[Row]]:
+        """Cut rows in pieces; single ones where their images have more columns than a row source may have."""
+        if 2 * len(self._written) > MOST_COLUMNS:
+            return ([row] for row in rows)
+        return parts(rows, self._large)
+
+    def _update_all_compared(self, befores: list[Row], rows: list[Row]) -> str:
+        """Set-based, for rows whose key and unique columns stay."""
+        new = {i: self._array(rows, i) for i in (*self.binding.key, *self._set)}
+        old = {i: self._array(befores, i) for i in self._compared}
         kept = {i: "c" for i in old if new.get(i) == old[i]}  # sent once where it is the same before and after
         columns = [("c", i, text) for i, text in new.items()]
         source = self._source([*columns, *(("b", i, text) for i, text in old.items() if i not in kept)])
-        sets = [i for i in (self._written if moves else self._set) if i not in self.binding.key or i not in kept]
-        same, key = self._same(kept), self._by_key("b", kept)
-        change = f"SET {', '.join(f'{self._quoted[i]} = {self._typed(i)}' for i in sets)} FROM {source}"
-        found = (
-            f"UPDATE {self.table} AS t {change} WHERE {key}{same} RETURNING 1"
+        condition = " AND ".join([self._by_key("c"), *self._same(kept)])
+        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._set)
+        return _all_matched(
+            f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {condition} RETURNING 1"
             if sets
-            else f"SELECT FROM {self.table} AS t JOIN {source} ON {key}{same} FOR UPDATE OF t"
+            else f"SELECT FROM {self.table} AS t JOIN {source} ON {condition} FOR UPDATE OF t",
+            len(rows),
         )
-        return self._all_matched(found, befores, source, "b", same, kept)
 
-    def _same(self, kept: dict[int, str]) -> str:
+    def _same(self, kept: dict[int, str]) -> list[str]:
         """Write the conditions that compared columns are as before; `kept`: columns of which `c` tells that too."""
-        return "".join(f" AND {self._is_same(i, kept.get(i, 'b'))}" for i in self._compared)
+        return [self._is_same(i, self._typed(i, kept.get(i, "b"))) for i in self._compared]
 
-    def _is_same(self, at: int, alias: str) -> str:
-        column, target = self.binding.shape.columns[at], self._targets[at]
-        return comparison(column, target.type, f"t.{self._quoted[at]}", self._typed(at, alias))
+    def _is_same(self, at: int, new: str) -> str:
+        return comparison(self.binding.shape.columns[at], self._targets[at].type, f"t.{self._quoted[at]}", new)
 
-    def _all_matched(
-        self, found: str, befores: Sequence[Row], source: str, alias: str, same: str, kept: dict[int, str] | None = None
-    ) -> str:
-        """Fail where `found` has not a row for each of `befores`; of a single one, say how it differs."""
-        kept = kept or {}
-        told, passed = f"count(*) || ' of {len(befores)} rows are'", f"count(*) = {len(befores)}"
-        if len(befores) == 1:
-            words = ", ".join(
-                f"CASE WHEN {self._is_same(i, kept.get(i, alias))} THEN NULL ELSE "
-                f"{shown(self._names[i], f't.{self._quoted[i]}', f's.{kept.get(i, alias)}{i}')} END"
-                for i in self._compared
-            )
-            there = f"concat_ws('; ', {words})" if words else "'it changes at this moment'"
-            row = f"(SELECT {there} FROM {self.table} AS t JOIN {source} ON {self._by_key(alias, kept)})"
-            told = f"coalesce({row}, 'there is no row')"
-            if self._may_be_gone and found.startswith("DELETE"):
-                passed += f" OR {row} IS NULL"
-        check = f"CASE WHEN {passed} THEN 1 ELSE CAST('{MARK}' || {told} AS int) END"
-        return f"WITH found AS ({found}) SELECT {check} FROM found"
+    def _update_one_compared(self, before: Row, row: Row, moves: bool) -> str:
+        same_key = {i for i in self.binding.key if before[i] == row[i]}
+        sets = [i for i in self._written if i not in same_key] if moves else self._set
+        pairs = zip(sets, self._row_literals(row, sets), strict=True)
+        assignments = ", ".join(f"{self._quoted[i]} = {literal}" for i, literal in pairs)
+        found = (
+            f"UPDATE {self.table} AS t SET {assignments} WHERE {self._is_as(before)} RETURNING 1"
+            if assignments
+            else f"SELECT FROM {self.table} AS t WHERE {self._is_as(before)} FOR UPDATE"
+        )
+        return self._one_matched(found, before)
+
+    def _is_as(self, before: Row) -> str:
+        """Write the conditions that a single row is as before."""
+        same = [self._is_same(i, self._compared_literal(before, i)) for i in self._compared]
+        return " AND ".join([self._keyed(self.binding.key_of(before)), *same])
+
+    def _compared_literal(self, row: Row, at: int) -> str:
+        type = self._targets[at].type
+        return f"{self._row_literals(row, [at])[0]}::{type if type.endswith('[]') else base_type(type)}"
+
+    def _one_matched(self, found: str, before: Row, *, may_be_gone: bool = False) -> str:
+        """Fail where `found` has no row, and say what there is instead; `may_be_gone`: but for no row at all."""
+        words = ", ".join(
+            f"CASE WHEN {self._is_same(i, literal)} THEN NULL ELSE "
+            f"{shown(self._names[i], f't.{self._quoted[i]}', literal)} END"
+            for i in self._compared
+            for literal in [self._compared_literal(before, i)]
+        )
+        told = f"nullif(array_to_string(ARRAY[{words}]::text[], '; '), '')"
+        there = f"coalesce({told}, '{_CHANGING}')"
+        row = f"(SELECT {there} FROM {self.table} AS t WHERE {self._keyed(self.binding.key_of(before))})"
+        passed = f"count(*) = 1 OR {row} IS NULL" if may_be_gone else "count(*) = 1"
+        return _checked(found, passed, f"coalesce({row}, 'there is no row')")
 
     # ------------------------------------------------------------------ version
 
@@ -195,9 +236,8 @@ class CheckedStatements(TableStatements):
 
     # ------------------------------------------------------------------ words of SQL
 
-    def _by_key(self, alias: str, kept: dict[int, str] | None = None, row: str = "t") -> str:
-        kept = kept or {}
-        return " AND ".join(f"{row}.{self._quoted[i]} = {self._typed(i, kept.get(i, alias))}" for i in self.binding.key)
+    def _by_key(self, alias: str, row: str = "t") -> str:
+        return " AND ".join(f"{row}.{self._quoted[i]} = {self._typed(i, alias)}" for i in self.binding.key)
 
     def _array(self, rows: list[Row], at: int) -> str:
         written = images.array(rows, at) if self._own_texts else None
@@ -209,8 +249,11 @@ class CheckedStatements(TableStatements):
         return f"unnest({typed}) AS s({', '.join(f'{alias}{i}' for alias, i, _ in columns)})"
 
 
-def _cut_like(pairs: list[tuple[Row, Row]], large: Sequence[int]) -> Iterator[list[tuple[Row, Row]]]:
-    start = 0
-    for part in parts([after for _, after in pairs], large):
-        yield pairs[start : start + len(part)]
-        start += len(part)
+def _all_matched(found: str, rows: int) -> str:
+    """Fail where `found` has not so many rows."""
+    return _checked(found, f"count(*) = {rows}", f"count(*) || ' of {rows} rows are'")
+
+
+def _checked(found: str, passed: str, told: str) -> str:
+    check = f"CASE WHEN {passed} THEN 1 ELSE CAST('{MARK}' || {told} AS int) END"
+    return f"WITH found AS ({found}) SELECT {check} FROM found"

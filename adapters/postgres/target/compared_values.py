@@ -1,8 +1,8 @@
 """Comparisons of a target column with a value of a before-image, as SQL, and the words where they differ.
 
-NULL equals NULL.  Texts are compared by their bytes, whatever the column's collation says.  Documents are compared by
-what they say: `json` keeps the spelling, which may be another where the row came by a dump.  A value is rounded as an
-assignment to the column rounds it; what an assignment refuses (a text that is too long) is not cut.
+NULL equals NULL.  Texts are compared by their bytes, whatever the column's collation says, and so is `json`, which
+keeps its spelling; `jsonb` by what it says.  A value is rounded as an assignment to the column rounds it; what an
+assignment refuses (a text that is too long) is not cut.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FOUND = re.compile(f'"{MARK}(.*)"', re.DOTALL)
 _TEXTS = frozenset(("text", "character varying", "varchar", "name"))
 _ROUNDED = ("numeric", "timestamp", "time", "interval")
 # Types without an `=`, or whose `=` is coarser than their text.
-_BY_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
+_BY_TEXT = frozenset(("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
 
 
 def comparison(column: Column, type: str, old: str, new: str) -> str:
@@ -33,8 +33,6 @@ def comparison(column: Column, type: str, old: str, new: str) -> str:
         # 1.0 and 1.00 are equal, as are a day and 24 hours; a composite of NULLs `IS NULL` and is none.
         same_null = f"({old} IS DISTINCT FROM NULL) = ({new} IS DISTINCT FROM NULL)"
         return f"(format('%s', {old}) = format('%s', {new}) AND {same_null})"
-    if base in ("json", "jsonb"):
-        return f"{old}::jsonb IS NOT DISTINCT FROM {new}::jsonb"
     if base in _BY_TEXT:
         return f"{old}::text IS NOT DISTINCT FROM {new}::text"
     if base in _TEXTS:
