@@ -66,7 +66,7 @@ HUB_SCOPES = [
     sound("pair, unique value, stale checkpoints", replace(TAKEN, writes=3, policies=REJECT, saves=2)),
     sound("pair, unique value, reader restarts", replace(TAKEN, writes=3, restarts=1)),
     sound("two spokes", replace(SPOKES, writes=4, deletes=False), writes=2),
-    sound("two spokes, deletes", SPOKES),
+    sound("two spokes, deletes", SPOKES, values=(1,)),
     sound("two spokes, restart, stale checkpoint", replace(SPOKES, restarts=1, saves=1)),
     sound("two spokes, one loses a commit", replace(SPOKES, loses=True, restarts=1), writes=2),
     sound("two spokes, registers of columns", replace(COLUMNS, spokes=2, writes=3)),
