@@ -59,7 +59,7 @@ HUB_SCOPES = [
     sound("pair, the spoke's row stays", replace(PAIR, policies=Policies(Policy.SPOKE)), writes=3),
     sound("pair, counters add up", COUNTERS, writes=4),
     sound("pair, greatest of one column, arbiter's of the other", replace(COLUMNS, policies=MIXED), writes=3),
-    sound("two spokes, counters add up", replace(COUNTERS, spokes=2, writes=4), writes=3),
+    sound("two spokes, counters add up", replace(COUNTERS, spokes=2, writes=4), writes=2),
     sound("pair, unique value, others make room", TAKEN, writes=3),
     sound("pair, unique value, the greater value stays", replace(TAKEN, policies=Policies(Policy.LATEST)), writes=3),
     sound("pair, unique value, the arbiter's row stays", replace(TAKEN, policies=REJECT), writes=3),
