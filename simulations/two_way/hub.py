@@ -258,7 +258,10 @@ class HubWorld:
         return decision.verdict
 
     def _untold(self, state: State, number: int, note: Note, seen: Place, met: Met, decision: Decision) -> str:
-        """What is lost without a record, judged by the arbiter's whole log and not by the index."""
+        """What is lost without a record, judged by the arbiter's whole log and not by the index.
+
+        A write that found the row as it wanted it changed nothing, so nothing of it is lost later.
+        """
         said = {(lost.incoming, lost.row) for lost in decision.lost}
         if decision.verdict and decision.outcome.value != "merge":
             return "" if met.row == note.after or (True, note.after) in said else "a change is lost without a record"
@@ -271,7 +274,8 @@ class HubWorld:
         wanted = set(self._registers(note.before, note.after) or ())
         later = islice(state.log, seen[0] + 1 if seen else 0, None)
         for entry in later:
-            if entry.source != number and wanted & set(self._registers(entry.before, entry.after) or ()):
+            changed = entry.kind == "row" and entry.source != number
+            if changed and wanted & set(self._registers(entry.before, entry.after) or ()):
                 return "" if said or decision.conflicts else "a row of the arbiter is lost without a record"
         return ""
 

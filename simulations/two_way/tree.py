@@ -196,12 +196,15 @@ class _MarksOfTheChild(TreeWorld):
 
 CHAIN, STAR, FOUR, MIXED = (0, 1), (0, 0), (0, 1, 2), (0, 1, 0)
 
+
+def _rule(history: str, broken: str, world: type[TreeWorld]) -> Rule:
+    return Rule(history, broken, lambda: world(Scope(CHAIN, deletes=False)))
+
+
 TREE_RULES = {
-    "forwarder": Rule(
-        "5", "a forwarded change has the `seen` of who made it", lambda: _FirstSitesSeen(Scope(CHAIN))
-    ),
-    "fresh-path": Rule("24a", "an echo keeps the path of the change", lambda: _EchoKeepsPath(Scope(CHAIN))),
-    "right-feed": Rule("B6", "marks of the feeds from below count too", lambda: _MarksOfTheChild(Scope(CHAIN))),
+    "forwarder": _rule("5", "a forwarded change has the `seen` of who made it", _FirstSitesSeen),
+    "fresh-path": _rule("24a", "an echo keeps the path of the change", _EchoKeepsPath),
+    "right-feed": _rule("B6", "marks of the feeds from below count too", _MarksOfTheChild),
 }
 
 
