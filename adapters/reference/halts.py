@@ -178,12 +178,9 @@ TARGET: Final = (
     Halt(("TargetError",), ("exists already", "which is not what this adds", "cannot be carried over", "cuts names at"),
          "why the target refused the statement of a `ddl` halt", "as for `ddl`",
          "test_ddl.py::test_what_cannot_be_carried_over_says_what_to_do"),
-    Halt(("schema",), ("`verify:",),
-         "rows of a table cannot be compared at the target as `verify` asks: the source logs their key alone now, or "
-         "the version column is none",
-         f"what it says; or `verify: off`; then {RUN}",
-         "test_checked_rows.py::test_a_table_that_is_not_logged_whole_any_more_halts", True),
-    Halt(("schema",), (), "a table at the target lacks what the log has, or a key or foreign key that rows need",
+    Halt(("schema",), (),
+         "a table at the target lacks what the log has, or a key or foreign key that rows need, or the source logs its "
+         "rows no longer whole, as `verify` needs them",
          f"`tidelock check FEED` prints the statement; run it, then {RUN}; what the target had lost comes back with "
          "`tidelock copy FEED --table DB.TABLE`",
          "test_halts.py::test_a_column_that_the_target_lost", True),
