@@ -26,7 +26,7 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
-from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
+from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, may_replace, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
 from tidelock.adapters.postgres.target.control_session import ControlSession
@@ -35,7 +35,7 @@ from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
-from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
+from tidelock.adapters.postgres.target.replaced_rows import tell_replaced
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
