@@ -13,7 +13,7 @@ from tidelock.adapters.postgres.target.statements import StepStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, ParkedRow, Step, UpsertRows
+from tidelock.engine.protocol.effects import EffectId, ParkedRow, Step, UpsertRows
 
 PIECE = "tidelock_piece"
 """The savepoint that makes a piece one."""
@@ -52,8 +52,3 @@ class BatchScript:
 def trusts_fresh(steps: Sequence[Step]) -> bool:
     """Tell whether a row is inserted plainly, as the log says that it is not there."""
     return any(isinstance(s, UpsertRows) and s.fresh and not s.absent and s.table.key for s in steps)
-
-
-def may_replace(steps: Sequence[Step]) -> bool:
-    """Tell whether a row may be deleted for another."""
-    return any(not isinstance(step, DeleteRows) and step.replaces for step in steps)

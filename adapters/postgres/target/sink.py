@@ -26,7 +26,7 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
-from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, may_replace, trusts_fresh
+from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
 from tidelock.adapters.postgres.target.control_session import ControlSession
@@ -110,7 +110,7 @@ class PostgresSink(ChunkSink):
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
             return events.BatchFailed(effect.id, failure)
-        lane.replaces |= may_replace(effect.steps)
+        lane.replaces |= _may_replace(effect.steps)
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
@@ -153,7 +153,7 @@ class PostgresSink(ChunkSink):
         if lane.batch != effect.batch or not lane.held or lane.running:
             return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failure = await lane.run(effect.batch, self._piece(lane, effect))
-        lane.replaces |= may_replace(effect.steps)
+        lane.replaces |= _may_replace(effect.steps)
         lane.held = failure is None or failure.kind is ErrorKind.ROW
         return events.BatchReady(effect.id) if failure is None else events.BatchFailed(effect.id, failure)
 
@@ -311,3 +311,8 @@ class PostgresSink(ChunkSink):
 
 def _tables(steps: Sequence[effects.Step]) -> str:
     return ", ".join(dict.fromkeys(str(step.table.name) for step in steps))
+
+
+def _may_replace(steps: Sequence[effects.Step]) -> bool:
+    """Tell whether a row may be deleted for another."""
+    return any(not isinstance(step, effects.DeleteRows) and step.replaces for step in steps)
