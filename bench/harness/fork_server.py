@@ -8,6 +8,7 @@ what it would be in an interpreter of its own, but for the imports.  When the so
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import dataclasses
@@ -135,9 +136,10 @@ def become(request: Request) -> None:
 
 
 def forked(module: str, arguments: Sequence[str], handed: socket.socket) -> Started:
-    """Starts `python -m module argument …` by a fork, where this process has one thread, and else as the product does.
+    """Starts `python -m module argument …` by a fork, where this process has one thread and no event loop runs, which
+    has its signals; else as the product does.
     """
-    if threading.active_count() > 1:
+    if threading.active_count() > 1 or asyncio._get_running_loop() is not None:
         return in_new_interpreter(module, arguments, handed)
     sys.stdout.flush()
     sys.stderr.flush()

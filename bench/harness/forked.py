@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 
 class Forked:
-    """One process.  `over`: a file descriptor that can be read once it has ended, closed here.  `code`: its exit code
-    then, or minus the signal that ended it; called once.
+    """One process.  `over`: a file descriptor that can be read once it has ended, closed when nobody looks any more:
+    closed before, its number might be another's for a thread that is about to wait for it.  `code`: its exit code then,
+    or minus the signal that ended it; called once.
     """
 
     def __init__(self, name: str, pid: int, over: int, code: Callable[[], int]) -> None:
@@ -23,6 +24,9 @@ class Forked:
         self._over = over
         self._code = code
         self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        os.close(self._over)
 
     def poll(self) -> int | None:
         """Its exit code; None while it runs."""
@@ -47,7 +51,6 @@ class Forked:
             with self._lock:
                 if self.returncode is None:
                     self.returncode = self._code()
-                    os.close(self._over)
         return self.returncode
 
     def _readable(self, seconds: float | None) -> bool:

@@ -19,6 +19,7 @@ import yaml
 
 from bench.harness.forking import COMMAND, start
 from bench.harness.servers.guard import guard
+from tidelock.adapters.process import private_files
 from tidelock.adapters.runtime.progress import Sample
 
 STOP_SECONDS = 20.0
@@ -60,9 +61,9 @@ class Feed:
         return yaml.safe_dump(feed, sort_keys=False)
 
     def write(self, folder: Path) -> Path:
+        """Replaces the file as a whole: a command that was just started may read it."""
         path = folder / f"{self.name}.yaml"
-        path.write_text(self.yaml())
-        path.chmod(0o600)  # the URLs hold passwords
+        private_files.write(path, self.yaml().encode())  # the URLs hold passwords
         return path
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.fork_server import forked
+from bench.harness.forked import Forked
 from bench.harness.forking import COMMAND, Started, interpreters, start, use_fork_server
 from bench.harness.rig import tidelock, until
 
@@ -168,3 +170,23 @@ def test_a_child_is_forked_too_and_knows_when_its_parent_is_gone(tmp_path: Path)
         os.kill(run.pid, signal.SIGKILL)
         assert run.wait(SECONDS) == -signal.SIGKILL
         until(lambda: not Path(f"/proc/{child}").exists() or status(child)[0] == "Z", "the child's end")
+
+
+def test_what_tells_the_end_is_nobody_elses_while_threads_may_wait_for_it(tmp_path: Path) -> None:
+    """A thread that is about to wait would else wait for a file that never tells anything."""
+    process = started(tmp_path / "out", "--version")
+    assert isinstance(process, Forked)
+    assert process.wait(SECONDS) == 0
+    with (tmp_path / "out").open() as one, (tmp_path / "out").open() as other:
+        assert process._over not in (one.fileno(), other.fileno())
+        assert process._readable(0.0)
+
+
+async def test_a_child_that_an_event_loop_starts_has_an_interpreter() -> None:
+    """The loop has the signals, and what a fork would inherit of it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = forked("tidelock.adapters.mysql.binlog.capture_process", [str(theirs.fileno())], theirs)
+        assert isinstance(child, subprocess.Popen)
+        child.kill()
+        child.wait(SECONDS)
