@@ -28,8 +28,7 @@ from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position
-from tidelock.engine.parallel.provenance import LOCAL, Provenance
-from tidelock.engine.parallel.segments import Change
+from tidelock.engine.parallel.segments import LOCAL, Change, Provenance
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyEffect,

@@ -27,8 +27,8 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
 from tidelock.engine.model.schema import SchemaMismatch, TargetTable
-from tidelock.engine.parallel.provenance import Provenance, least
-from tidelock.engine.parallel.segments import Change
+from tidelock.engine.parallel.provenance import least
+from tidelock.engine.parallel.segments import Change, Provenance
 from tidelock.engine.protocol.events import TakenOver
 
 _BEHIND_US = 50_000

@@ -9,8 +9,7 @@ import msgspec
 
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.model.errors import Hindrance
-from tidelock.engine.parallel.provenance import LOCAL, Provenance
-from tidelock.engine.parallel.segments import Change
+from tidelock.engine.parallel.segments import LOCAL, Change, Provenance
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 
 

@@ -29,8 +29,8 @@ from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.lock_table import LockTable
-from tidelock.engine.parallel.provenance import LOCAL, Origins, Provenance, groups, least, runs
-from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.parallel.provenance import Origins, groups, least, runs
+from tidelock.engine.parallel.segments import LOCAL, Change, Provenance, Segment
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyEffect,
@@ -214,8 +214,9 @@ class BatchScheduler:
                 changes = [change for segment in segments for change in segment.changes]
                 self._order.sent(turn, self.now)
                 batch = InFlightBatch(lane.number, max(s.window for s in segments), changes, turn)
-                if segments[0].origin is not None or segments[0].seen is not None:
-                    batch.provenance = Provenance(segments[0].origin, least([s.seen for s in segments]))
+                if segments[0].provenance is not LOCAL:
+                    origin = segments[0].provenance.origin
+                    batch.provenance = Provenance(origin, least([s.provenance.seen for s in segments]))
                 self._send(batch)
         if retries and not self.rows and not self.streaming:
             self.parked_retry.send(self.now)

@@ -33,8 +33,7 @@ from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_keys import RowKeys
 from tidelock.engine.parallel.lock_request import LockRequest, Mode, RequestKeys, S, X
 from tidelock.engine.parallel.lock_table import LockTable
-from tidelock.engine.parallel.provenance import LOCAL
-from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.parallel.segments import LOCAL, Change, Segment
 from tidelock.engine.parallel.table_affinity import TableAffinity
 
 
@@ -218,7 +217,7 @@ class Dispatcher:
 
     def _segment(self, lane: int, window: int, predecessors: Sequence[LockHolder]) -> Segment:
         segment = self._follow(Segment(self._order, lane, window), predecessors)
-        segment.origin, segment.seen = self.provenance.origin, self.provenance.seen
+        segment.provenance = self.provenance
         self.lanes[lane].append(segment)
         return segment
 

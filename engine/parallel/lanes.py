@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.parallel.segments import LOCAL, Segment
 
 
 class Lane:
@@ -41,9 +41,9 @@ class Lane:
         assert not self.running, "one batch a lane"
         rows = 0
         queue = self.queue
-        origin = queue[0].origin if queue else None
+        provenance = queue[0].provenance if queue else LOCAL
         while queue and queue[0].runnable and (not rows or rows + len(queue[0].changes) <= limit):
-            if queue[0].origin is not origin and queue[0].origin != origin:
+            if queue[0].provenance is not provenance and queue[0].provenance.origin != provenance.origin:
                 break
             segment = queue.popleft()
             rows += len(segment.changes)

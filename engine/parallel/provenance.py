@@ -7,9 +7,7 @@ origins may overtake each other where they share no lock: a window of a hub of n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from tidelock.engine.model.index import Digest
 from tidelock.engine.model.lineage import server_of
@@ -19,16 +17,6 @@ from tidelock.engine.parallel.segments import Change
 
 Origins: TypeAlias = Mapping[tuple[str, int], Origin]
 """Origins of transactions, by source and number, that did not begin at the source."""
-
-
-class Provenance(msgspec.Struct, frozen=True, gc=False):
-    """`origin`: None where the changes began at the source.  `seen`: as `LogBatch.seen`, of the earliest of them."""
-
-    origin: Origin | None = None
-    seen: Position | None = None
-
-
-LOCAL: Final = Provenance()
 
 
 def least(places: Sequence[Position | None]) -> Position | None:

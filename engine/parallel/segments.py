@@ -9,6 +9,7 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 from __future__ import annotations
 
 from sys import getsizeof
+from typing import Final
 
 import msgspec
 
@@ -48,15 +49,28 @@ def _size(row: Row | None) -> int:
     return 0 if row is None else getsizeof(row) + sum(map(getsizeof, row))
 
 
+class Provenance(msgspec.Struct, frozen=True, gc=False):
+    """What a receipt says of its changes besides which they are.
+
+    `origin`: None where the changes began at the source.  `seen`: as `LogBatch.seen`, of the earliest of them.
+    """
+
+    origin: Origin | None = None
+    seen: Position | None = None
+
+
+LOCAL: Final = Provenance()
+
+
 class Segment:
     """A run of changes of one lane that become runnable together.
 
     `order`: its place among all segments, in the order of the log.  `window`: number of the planning window.
     `holder`: of its locks, and of what it waits for; `keys`: the list that the holder has.
-    `origin`, `seen`: what its batch's receipt says of the changes (`parallel.provenance`).
+    `provenance`: what its batch's receipt says of the changes.
     """
 
-    __slots__ = ("changes", "holder", "keys", "lane", "order", "origin", "seen", "window")
+    __slots__ = ("changes", "holder", "keys", "lane", "order", "provenance", "window")
 
     def __init__(self, order: int, lane: int, window: int) -> None:
         self.order = order
@@ -65,8 +79,7 @@ class Segment:
         self.changes: list[Change] = []
         self.holder = LockHolder(order, lane)
         self.keys = self.holder.keys
-        self.origin: Origin | None = None
-        self.seen: Position | None = None
+        self.provenance = LOCAL
 
     @property
     def runnable(self) -> bool:

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 from tests.engine.world import ACCOUNT, change
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.parallel.segments import Provenance, Segment
 
 (ACCOUNTS,) = ACCOUNT.bindings()
 
@@ -52,7 +52,7 @@ def test_a_batch_ends_before_a_segment_of_another_origin() -> None:
     lane = Lane(0)
     for n, origin in enumerate([None, None, Origin(("a",)), Origin(("a",)), None]):
         one = segment(n, 1)
-        one.origin = origin
+        one.provenance = Provenance(origin)
         lane.append(one)
     batches = []
     while lane.ready:
