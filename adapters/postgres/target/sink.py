@@ -69,6 +69,7 @@ class PostgresSink(ChunkSink):
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
+        self._replace = options.replace
         self._script = BatchScript(self._bookkeeping, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
@@ -108,7 +109,7 @@ class PostgresSink(ChunkSink):
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
             return events.BatchFailed(effect.id, failure)
-        lane.replaces |= may_replace(effect.steps)
+        lane.replaces |= self._replace and may_replace(effect.steps)
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
@@ -151,7 +152,7 @@ class PostgresSink(ChunkSink):
         if lane.batch != effect.batch or not lane.held or lane.running:
             return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failure = await lane.run(effect.batch, self._piece(lane, effect))
-        lane.replaces |= may_replace(effect.steps)
+        lane.replaces |= self._replace and may_replace(effect.steps)
         lane.held = failure is None or failure.kind is ErrorKind.ROW
         return events.BatchReady(effect.id) if failure is None else events.BatchFailed(effect.id, failure)
 
