@@ -178,6 +178,10 @@ class Reading:
             if not name.startswith("spark."):
                 self._fail(("spark", "settings", name), "Spark's settings begin with spark.")
 
+        if feed.verify == "version" and feed.on_conflict == "replace":
+            words = "replace does not go with `verify: version`: an older row would take a newer one away"
+            self._fail(("on_conflict",), words)
+
     def _check_hive(self, feed: Feed) -> None:
         if feed.target_url.scheme != "hive":
             if "hive" in self.data:

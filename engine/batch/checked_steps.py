@@ -197,5 +197,6 @@ def let_replace(steps: list[Step], parked: ParkedRows, aside: Sequence[Change]) 
         table = step.table
         if not isinstance(step, DeleteRows) and table.key and not table.has_unlogged_unique_column:
             told = not any(unique.opaque for unique in table.target.uniques)
-            step.replaces = told and table.name not in being_parked and not parked.of(table.name)
+            free = table.name not in being_parked and not parked.of(table.name)
+            step.replaces = told and free and step.version < 0  # an older row must not make a newer one go
 

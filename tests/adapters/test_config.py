@@ -171,6 +171,9 @@ WRONG = {
     "not a bool": (PLAIN + "synchronous_commit: off\n", "synchronous_commit", 6, "true or false"),
     "feed name": (PLAIN.replace("feed: shop", "feed: Shop"), "feed", 1, "a-z"),
     "no version column": (PLAIN + "verify: version\n", "tables[0]", 5, "`version: COLUMN`"),
+    "an older row that replaces": (
+        PLAIN + "    version: a\nverify: version\non_conflict: replace\n", "on_conflict", 8, "does not go with"
+    ),
     "a version that nothing asks for": (PLAIN + "    version: a\n", "tables[0].version", 6, "`verify: version`"),
     "rows that Hive does not look at": (OF_HIVE + "verify: image\n", "verify", 6, "use off"),
     "a log that is no Kafka": (PLAIN + "log: mysql://u:p@h\n", "log", 6, "kafka://host:port"),

@@ -105,7 +105,8 @@ class BatchScript:
                 self.insert(statements, rows, None)
 
     def _by_update(self, step: Step) -> bool:
-        return isinstance(step, UpsertRows) and not step.fresh and not self._statements(step.table).sole_unique
+        plain = isinstance(step, UpsertRows) and not step.fresh and not step.checks
+        return plain and not self._statements(step.table).sole_unique
 
     async def _update_first(self, step: Step) -> tuple[TableStatements, Sequence[Row]]:
         """Returns the rows that are not there."""

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Sequence
 
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.session import TargetSession
+from tidelock.engine.protocol.effects import DeleteRows, Step
 
 log = logging.getLogger(__name__)
 
 _SETTING = "tidelock.replaced"
 _TAKE = f"SELECT current_setting('{_SETTING}', true), set_config('{_SETTING}', '', false)"
+
+
+def may_replace(steps: Sequence[Step]) -> bool:
+    """Tell whether a row may be deleted for another."""
+    return any(not isinstance(step, DeleteRows) and step.replaces for step in steps)
 
 
 def note_replaced(deleting: str, table: str) -> str:

@@ -35,7 +35,7 @@ from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
-from tidelock.adapters.postgres.target.replaced_rows import tell_replaced
+from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
@@ -71,6 +71,7 @@ class PostgresSink(ChunkSink):
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
+        self._replace = options.replace
         self._script = BatchScript(self._bookkeeping, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
@@ -110,7 +111,7 @@ class PostgresSink(ChunkSink):
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
             return events.BatchFailed(effect.id, failure)
-        lane.replaces |= _may_replace(effect.steps)
+        lane.replaces |= self._replace and may_replace(effect.steps)
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
@@ -153,7 +154,7 @@ class PostgresSink(ChunkSink):
         if lane.batch != effect.batch or not lane.held or lane.running:
             return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failure = await lane.run(effect.batch, self._piece(lane, effect))
-        lane.replaces |= _may_replace(effect.steps)
+        lane.replaces |= self._replace and may_replace(effect.steps)
         lane.held = failure is None or failure.kind is ErrorKind.ROW
         return events.BatchReady(effect.id) if failure is None else events.BatchFailed(effect.id, failure)
 
@@ -311,8 +312,3 @@ class PostgresSink(ChunkSink):
 
 def _tables(steps: Sequence[effects.Step]) -> str:
     return ", ".join(dict.fromkeys(str(step.table.name) for step in steps))
-
-
-def _may_replace(steps: Sequence[effects.Step]) -> bool:
-    """Tell whether a row may be deleted for another."""
-    return any(not isinstance(step, effects.DeleteRows) and step.replaces for step in steps)
