@@ -27,6 +27,7 @@ from tidelock.adapters.process.host import Missing, java
 from tidelock.adapters.spark import guard
 from tidelock.adapters.spark.cluster import ClusterRefused, await_executors, is_cluster, private
 from tidelock.adapters.spark.drivers import drivers
+from tidelock.adapters.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,11 +64,10 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
     _sweep()
-    python = wanted.settings.get(_PYTHON, "")
     with (
         tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text,
         _guarded(Path(text).name),
-        _environment(home, python, Path(text).name),
+        _environment(home, _python(wanted, Path(text)), Path(text).name),
     ):
         folder = Path(text)
         if wanted.master.startswith("local-cluster"):
@@ -156,14 +156,18 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
+def _python(wanted: Spark, folder: Path) -> str:
+    """Returns the Python of workers: the feed's, the environment's, or this one."""
+    python = wanted.settings.get(_PYTHON, "") or os.environ.get("PYSPARK_PYTHON", "")
+    return python or (sys.executable if is_cluster(wanted.master) else worker_python(folder))
+
+
 @contextlib.contextmanager
 def _environment(home: str, python: str, mark: str) -> Iterator[None]:
-    """Sets the environment, so that Python workers run the feed's Python or this one, and Java is the one found; all
-    that is started carries the mark."""
+    """Sets the environment, so that workers run this Python, and Java is the one found; all that is started carries the
+    mark."""
     before = dict(os.environ)
-    if python:
-        os.environ["PYSPARK_PYTHON"] = python
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["JAVA_HOME"] = home
     os.environ[MARK] = mark
     try:
