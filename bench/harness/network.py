@@ -7,7 +7,6 @@ network's own: names of sites are bound to servers, which many tests share.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from bench.harness.servers import Postgres, Server
 from bench.harness.session import connect
 from bench.harness.tidelock import Feed, Process
 from tidelock.adapters.runtime import journal
-from tidelock.engine.model.records import RowChange
+from tidelock.engine.model.records import LogBatch, Position, RowChange
 from tidelock.engine.protocol.events import LogArrived
 
 QUIET_SECONDS = 60.0
@@ -128,7 +127,11 @@ class Direction:
 
     def carried(self) -> list[RowChange]:
         """Rows that have come through the loop filter, over all its runs."""
-        return list(_carried(self.journal))
+        return [row for batch in _batches(self.journal) for row in batch.rows]
+
+    def seen(self) -> list[Position | None]:
+        """What its changes had seen of the target's log, batch by batch."""
+        return [batch.seen for batch in _batches(self.journal) if batch.rows]
 
     def said(self) -> str:
         return self.output.read_text(errors="replace") if self.output.exists() else ""
@@ -143,14 +146,13 @@ class Direction:
             self.process.stop()
 
 
-def _carried(path: Path) -> Iterator[RowChange]:
+def _batches(path: Path) -> Iterator[LogBatch]:
     for file in sorted(path.parent.glob(f"{path.name}*")):
         for step in journal.read(file):
             if isinstance(step, tuple):
                 for event in step[1]:
                     if isinstance(event, LogArrived):
-                        for batch in event.batches:
-                            yield from batch.rows
+                        yield from event.batches
 
 
 class Network:
@@ -228,11 +230,6 @@ class Network:
         """Number of changes that have come through the feed's loop filter and began at that site."""
         rows = [row.before or row.after for row in feed.carried()]
         return sum(began.first <= int(row[0]) < began.first + KEYS for row in rows if row is not None)
-
-    def seen(self, feed: Direction) -> list[Any]:
-        """What the receipts that are there say of what their changes had seen."""
-        told = f"SELECT seen FROM {self.books}.tidelock_progress WHERE feed = '{feed.name}'"
-        return [json.loads(text) if text else None for (text,) in feed.target.rows(told)]
 
     def close(self) -> None:
         for feed in self.feeds.values():

@@ -35,10 +35,15 @@ def network(tmp_path: Path) -> Iterator[Callable[..., Network]]:
 def test_two_ways(eu: str, us: str, request: pytest.FixtureRequest, network: Callable[..., Network]) -> None:
     both = network({"eu": request.getfixturevalue(eu), "us": request.getfixturevalue(us)}, "eu>us", "us>eu")
     both.run()
-    both.write(range(12))
+    both.write(range(9))
+    until(lambda: both.equal() and not any(map(both.receipts, both.feeds.values())), "checkpoints")
+    both.write(range(9, 12))
     both.come_to_rest()
     assert len(both["eu"].notes()) == 16
     assert both.came_back() == {}
+    for feed in both.feeds.values():
+        seen = feed.seen()
+        assert seen[0] is None and seen[-1] is not None, "the sister has stored a checkpoint between"
     assert all(len(feed.carried()) == 28 for feed in both.feeds.values()), "each its own site's changes, once"
 
 
