@@ -64,6 +64,15 @@ LOOKING = (
         "the search for the bad row writes over it",
     ),
     Mutant(
+        "an-equal-version-is-written",
+        """
+        @ looking.newer
+        - new > old
+        + new >= old
+        """,
+        "a row that has the same version at the target is written over",
+    ),
+    Mutant(
         "retry-compares-nothing",
         """
         @ RetryRequests.start
