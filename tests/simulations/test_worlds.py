@@ -14,7 +14,7 @@ from tidelock.simulations.trial import Drawn
 
 ROOT = Path(__file__).parents[2]
 FIRST = 1_000_000
-# The quick ones are those of `make test`: in so many worlds all planted bugs die but two (mutants/TABLE.md).
+# The quick ones are those of `make test`: in so many worlds nearly all planted bugs die (mutants/TABLE.md).
 BLOCKS, QUICK_BLOCKS, BLOCK = 44, 4, 500
 PROOF = 100_000
 
