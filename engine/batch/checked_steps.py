@@ -3,7 +3,8 @@
 `verify: image` compares each row with its before-image, and an insert must find none.  A fold keeps the row's first
 before-image, which is what the target holds before the batch, so the folded steps carry those; a batch in log order
 carries each change's own.  A row that is inserted and deleted in one batch folds to nothing: first of all it is seen
-that none is there.
+that none is there.  Where the target may take two keys for one, what is there may be a row that leaves in this very
+batch, which then runs in log order.
 
 `verify: version` writes only what has a higher version than the target's row.  A fold would write the last image of a
 row, though an earlier one may have the higher version, so these batches always run in log order.
@@ -22,7 +23,7 @@ from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, 
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
-from tidelock.engine.model.schema import Binding, SchemaMismatch
+from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
@@ -99,12 +100,21 @@ def image_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
 def _with_first_images(steps: list[Step], changes: Sequence[Change]) -> list[Step]:
     """Returns the steps with the before-image that each row had first."""
     folded = fold(changes)
+    unseen = list(_nothing_there(folded))
+    if not all(_has_exact_key(step.table) for step in unseen):
+        return image_steps_in_order(changes)
     first: dict[Binding, dict[Row, Row]] = {
         binding: {binding.key_of(before): before for before, _ in rows.values() if before is not None}
         for binding, rows in folded.items()
     }
     checked = [_with_images_of(step, first[step.table]) if _is_compared(step.table) else step for step in steps]
-    return [*_nothing_there(folded), *checked]
+    return [*unseen, *checked]
+
+
+def _has_exact_key(binding: Binding) -> bool:
+    """Tells whether keys that differ in the log are those of different rows at the target."""
+    equality = {column.name: column.equality for column in binding.target.columns}
+    return all(equality[name] is Equality.EXACT for name in binding.target.key)
 
 
 def _nothing_there(folded: dict[Binding, Fold]) -> Iterator[Step]:
