@@ -22,6 +22,7 @@ from typing import IO, Final
 
 from bench.harness.fork_server import TOLD
 from bench.harness.forked import Forked
+from tidelock.adapters.spark.session import MARK
 
 COMMAND: Final = (sys.executable, "-m", "tidelock")
 # What an interpreter reads when it starts, and those that it loads.
@@ -92,6 +93,8 @@ class ForkServer:
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
+                    # Not with the mark of a Spark session that is open here: all that carry it are killed at its end.
+                    env={name: value for name, value in os.environ.items() if name != MARK},
                     start_new_session=True,
                 )
                 theirs.close()

@@ -137,7 +137,8 @@ async def test_status_tells_owner_checkpoint_receipts_failed_rows_and_halt(feed:
     position = Position("bin.000001", 900, gtids="0-101-76")
     sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
     await target.execute(sql, feed.name, msgspec.json.encode(position).decode())
-    sql = f"INSERT INTO {feed.schema}.tidelock_progress VALUES (%s, 0, 3, %s, %s, '', '')"
+    columns = "feed, grp, epoch, batch, covered, origin, path"
+    sql = f"INSERT INTO {feed.schema}.tidelock_progress ({columns}) VALUES (%s, 0, 3, %s, %s, '', '')"
     for batch in (1, 2):
         await target.execute(sql, feed.name, batch, b"\x00")
     await target.execute(sql, "other", 1, b"\x00")

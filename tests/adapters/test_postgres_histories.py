@@ -220,7 +220,7 @@ HISTORIES = {
             "SELECT pg_logical_emit_message(true, 'test', 'in a transaction')",
             "SELECT pg_logical_emit_message(false, 'test', 'in none')",
             one(
-                "INSERT INTO t VALUES (1); SELECT pg_logical_emit_message(true, 'tidelock', '\\x00ff'::bytea)",
+                "INSERT INTO t VALUES (1); SELECT pg_logical_emit_message(true, 'test', '\\x00ff'::bytea)",
                 "INSERT INTO t VALUES (2); SELECT pg_logical_emit_message(false, 'tidelock', '')",
                 "INSERT INTO t VALUES (3)",
             ),

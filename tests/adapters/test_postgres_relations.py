@@ -25,9 +25,8 @@ def read(shop_log: Log, statements: Sequence[str], **options: object) -> list[So
 
 
 def told(chunks: Sequence[SourceChunk]) -> list[tuple[DdlKind, str]]:
-    replica = Replica()
-    replica.apply(chunks)
-    return replica.statements
+    ddl = [transaction.ddl for chunk in chunks for transaction in chunk.transactions if transaction.ddl is not None]
+    return [(one.kind, one.statement) for one in ddl]
 
 
 def said_of(shop_log: Log, statements: Sequence[str]) -> list[tuple[DdlKind, str]]:
