@@ -21,6 +21,8 @@ from typing import Final
 
 from tidelock.adapters.compiled.forms import SOURCES, digest
 
+# Asked for before threads are: Python 3.11 answers None to one while another makes its first call.
+_SUFFIX: Final = sysconfig.get_config_var("EXT_SUFFIX")
 _HINT: Final = "Debian: apt-get install gcc libc6-dev python3-dev; replication is slower without, and as exact"
 
 
@@ -43,7 +45,7 @@ def build(source: Path) -> Path:
 
 def file_name(source: Path) -> str:
     """The name of the extension module of `source`, which says for which Python and machine it is."""
-    return f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return f"{source.stem}{_SUFFIX}"
 
 
 def compile_into(folder: Path, source: Path) -> Path:

@@ -547,7 +547,8 @@ async def test_a_merge_ends_with_its_sink(target: Target) -> None:
     await until(lambda: target.sql(f"SELECT count(*) {waiting}") == [(1,)])
     await asyncio.wait_for(copy.sink.close(), 20)  # before the lock times out
     assert running.cancelled()
-    assert target.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidelock/shop'") == [(0,)]
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidelock/shop'"
+    await until(lambda: target.sql(sessions) == [(0,)])
     await other.execute("ROLLBACK")
     await other.close()
     assert target.rows() == []

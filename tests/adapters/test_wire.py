@@ -132,7 +132,7 @@ def test_the_documented_bytes():
     prev, last, transactions, rows, shapes, ddl, end_us, origin, plan, schema = msgspec.msgpack.decode(value[1:])
     assert prev == ["binlog.000007", 1234, 0, "0-101-17", ""]
     assert last == ["binlog.000007", 5678, 2, "0-101-18", ""]
-    assert transactions == [["0-101", 18, 0, True, 1_700_000_000_123_456], ["0-101", 19, 2, False, 0]]
+    assert transactions == [["0-101", 18, 0, True, 1_700_000_000_123_456, 0], ["0-101", 19, 2, False, 0, 0]]
     assert rows[0] == [3, None, [1, "ann@example.com", "-12.30", "happy", b"\x00\xff", 0.5], 0]
     assert rows[2][2:] == [None, 1]
     name, described, key, identity = shapes[3]
