@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def import_product() -> None:
-    """What any command imports, also what it imports late."""
+    """Imports all that any command imports, also late."""
     for package in (tidelock.adapters, tidelock.engine):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(NOT_NEEDED):

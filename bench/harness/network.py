@@ -130,7 +130,7 @@ class Direction:
         return [row for batch in _batches(self.journal) for row in batch.rows]
 
     def seen(self) -> list[Position | None]:
-        """What its changes had seen of the target's log, batch by batch."""
+        """Returns how far its changes had seen the target's log, batch by batch."""
         return [batch.seen for batch in _batches(self.journal) if batch.rows]
 
     def said(self) -> str:
@@ -207,7 +207,7 @@ class Network:
             feed.stop()
 
     def receipts(self, feed: Direction) -> int:
-        """Of the feed's batches above its checkpoint."""
+        """Returns receipts of the feed's batches above its checkpoint."""
         told = f"SELECT CONCAT(count(*), '') FROM {self.books}.tidelock_progress WHERE feed = '{feed.name}'"
         return int(feed.target.rows(told)[0][0])
 

@@ -50,7 +50,7 @@ def _size(row: Row | None) -> int:
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
-    """What a receipt says of its changes besides which they are.
+    """Part of a receipt that says more of its changes than which they are.
 
     `origin`: None where the changes began at the source.  `seen`: as `LogBatch.seen`, of the earliest of them.
     """

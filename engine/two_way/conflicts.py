@@ -34,7 +34,7 @@ class Holder(msgspec.Struct, frozen=True, gc=False):
 
 
 class Met(msgspec.Struct, frozen=True, gc=False):
-    """What a change meets.
+    """Rows that a change meets.
 
     `row`: of the key that it had before, of an insert its key.  `unseen`: a change that its writer had not seen touched
     a shared register here, or the row is not as its before-image says.  `deleted`: the row that is not there was

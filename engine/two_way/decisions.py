@@ -75,7 +75,7 @@ def decide(policies: Policies, change: Arriving, met: Met) -> Decision:
 
 
 def _between(policies: Policies, conflict: Conflict, change: Arriving, met: Met) -> Decision:
-    """Of a change and the row of its key."""
+    """Decides about a change and the row of its key."""
     if policies.groups and change.before is not None and change.after is not None and met.row is not None:
         return _by_group(policies, conflict, change, met.row)
     if conflict is Conflict.DELETE_MISSING:
@@ -100,7 +100,7 @@ def _between(policies: Policies, conflict: Conflict, change: Arriving, met: Met)
 
 
 def _by_group(policies: Policies, conflict: Conflict, change: Arriving, here: Row) -> Decision:
-    """Of an update and a row that is there: each group goes by its policy."""
+    """Decides about an update of a row that is there: each group goes by its policy."""
     before, after = change.before, change.after
     assert before is not None and after is not None
     touched = changed_groups(policies.groups, before, after)
@@ -118,7 +118,7 @@ def _by_group(policies: Policies, conflict: Conflict, change: Arriving, here: Ro
 
 
 def _over_values(policies: Policies, clash: Conflict, change: Arriving, met: Met, decision: Decision) -> Decision:
-    """Of a row that is to stand and others that hold a value which it wants."""
+    """Decides about a row that is to stand and others that hold a value which it wants."""
     row, after = decision.row, change.after
     assert row is not None and after is not None
     rows = dict.fromkeys(

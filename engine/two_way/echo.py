@@ -52,7 +52,7 @@ class Passing(msgspec.Struct, frozen=True, gc=False):
 
 
 class EchoIndex:
-    """What one spoke was sent last on each register, as far as it may not have seen it.
+    """Index of what one spoke was sent last on each register, as far as it may not have seen it.
 
     `floor`: up to there nothing is remembered.  At most `limit` registers are.  Places only grow.
     """

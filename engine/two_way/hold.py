@@ -35,7 +35,7 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hold:
-    """What waits at one spoke, and for what.
+    """Changes that wait at one spoke, and for what.
 
     `log`: the spoke's log, as its changes are read from it now.  `own`: its changes that are not covered.
     """

@@ -46,7 +46,7 @@ class Sister(msgspec.Struct, frozen=True, gc=False):
 
 
 class Own(msgspec.Struct, frozen=True, gc=False):
-    """What a feed knows of itself.  `wished`: no operator has stopped it.  `in_flight`: batches without an answer."""
+    """Feed as it knows itself.  `wished`: no operator has stopped it.  `in_flight`: batches without an answer."""
 
     wished: bool = True
     halted: bool = False

@@ -33,7 +33,7 @@ class Policy(enum.Enum):
 
 
 class Order(enum.Enum):
-    """What makes sites equal: an arbiter's log, stamps in the rows, or nothing (one direction only)."""
+    """Way in which sites become equal: an arbiter's log, stamps in the rows, or nothing (one direction only)."""
 
     ARBITER = "arbiter"
     STAMP = "stamp"

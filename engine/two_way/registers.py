@@ -25,7 +25,7 @@ WHOLE_ROW: Final = 0
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What the registers of a table are made of.
+    """Parts that the registers of a table are made of.
 
     `groups`: positions of the columns of each group, which are all columns but the key's; none: the row is one group.
     `uniques`: unique indexes besides the key.  Namespaces of the indexes differ.

@@ -28,7 +28,7 @@ MOST_GAPS: Final = 1000
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """What a replicated transaction says of itself in the log of the site where it was applied.
+    """Mark: what a replicated transaction says of itself in the log of the site where it was applied.
 
     `feed`: which wrote it.  `log`: the server whose log it came from.  `applied`: stretches of that log; several where
     changes of one row were folded; one from NOTHING says that all up to its end is applied.

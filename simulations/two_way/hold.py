@@ -62,7 +62,7 @@ class HoldWorld(HubWorld):
         return place(at)
 
     def _due(self, state: State, number: int, at: int, hold: Hold, key: Registers) -> list[Waiting]:
-        """What this entry of the arbiter's log releases: receipts are told with the last entry of a transaction."""
+        """Returns what this entry of the arbiter's log releases; receipts come with the last entry of a transaction."""
         entry = state.log[at]
         more = at + 1 < len(state.log) and state.log[at + 1][1::4] == entry[1::4]
         if entry.source != number or more:
@@ -97,7 +97,7 @@ class HoldWorld(HubWorld):
         )
 
     def _restarted(self, spoke: Spoke) -> Spoke:
-        """What waited is read again, from the checkpoint; what was applied has its receipt."""
+        """Restarts: what waited is read again, from the checkpoint; what was applied has its receipt."""
         first = Hold(LOG, (), spoke.held).checkpoint(spoke.sent)
         begin = spoke.down
         if spoke.held:

@@ -16,7 +16,7 @@ from tidelock.simulations.two_way.rule import Rule, Sound
 
 
 class _Drops(HoldWorld):
-    """What would wait is dropped, and counts as applied without its row."""
+    """Breaks a rule: what would wait is dropped, and counts as applied without its row."""
 
     def _fall(self, state: State, number: int, size: int) -> Step:
         word, after = super()._fall(state, number, size)

@@ -144,7 +144,7 @@ class HubWorld:
             yield f"S{number} loses {image_of(spoke.log[-1])}", with_spoke(state, number, lost)
 
     def _restarted(self, spoke: Spoke) -> Spoke:
-        """What was sent is not known any more."""
+        """Restarts the reader: what was sent is not known any more."""
         return self._floored(spoke, spoke.down)
 
     def _lost(self, state: State, number: int, spoke: Spoke) -> Spoke:
@@ -218,7 +218,7 @@ class HubWorld:
         return self.prefix(FEED, ARBITER, spoke.seen, spoke.beyond)
 
     def _seen(self, spoke: Spoke) -> Place:
-        """Of the entry that is read next, by the marks before it."""
+        """Returns `seen` of the entry that is read next, by the marks before it."""
         return self._prefix(spoke).seen
 
     def _met(self, state: State, number: int, spoke: Spoke, note: Note, seen: Place) -> Met:
@@ -258,7 +258,7 @@ class HubWorld:
         return decision.verdict
 
     def _untold(self, state: State, number: int, note: Note, seen: Place, met: Met, decision: Decision) -> str:
-        """What is lost without a record, judged by the arbiter's whole log and not by the index.
+        """Returns what is lost without a record, judged by the arbiter's whole log and not by the index.
 
         A write that found the row as it wanted it changed nothing, so nothing of it is lost later.
         """

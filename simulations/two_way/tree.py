@@ -138,7 +138,7 @@ class TreeWorld:
         return f"{NAMES[parent]}-{NAMES[child]}"
 
     def _seen(self, prefix: SeenPrefix, entry: Entry) -> Place:
-        """Of the forwarder, whoever made the change."""
+        """Returns `seen` of the forwarder, whoever made the change."""
         return prefix.seen
 
     def _fall(self, state: State, child: int, parent: int, edge: Edge) -> Step:

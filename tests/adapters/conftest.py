@@ -1,4 +1,4 @@
-"""What tests of several modules of this folder begin with."""
+"""Fixtures that several modules of this folder begin with."""
 
 from __future__ import annotations
 
