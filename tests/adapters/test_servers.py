@@ -1,11 +1,13 @@
 """The servers that the other tests stand on: they start, end, come back and leave nothing behind."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,26 @@ def test_committed_rows_survive_restart_and_kill_on_the_same_port(server: Server
         assert gone(before)
         assert (server.port, server.pid != before) == (port, True)
     assert server.execute("SELECT id FROM account ORDER BY id", database=shop) == [(0,), (1,)]
+
+
+def test_a_killed_postgres_starts_again_though_a_session_was_computing() -> None:
+    """A session that computes does not notice the server's end, and keeps its shared memory."""
+    with Postgres() as server, ThreadPoolExecutor(1) as pool:
+        other = server.connect()
+        ((session,),) = other.execute("SELECT pg_backend_pid()", [])
+        computing = pool.submit(other.execute, "SELECT count(*) FROM generate_series(1, 10000000000)", [])
+        active = f"SELECT 1 FROM pg_stat_activity WHERE pid = {session} AND state = 'active'"
+        wait_until(lambda: server.execute(active) == [(1,)])
+        try:
+            server.kill()
+            assert gone(session)
+            server.start()
+            assert server.execute("SELECT 1") == [(1,)]
+            assert computing.exception(30.0) is not None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(session, signal.SIGKILL)
+        other.close()
 
 
 def test_close_ends_the_process_and_removes_the_folder(server: Server) -> None:

@@ -82,8 +82,8 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def _alive(pid: int) -> bool:
-    """Tell whether any process of the group runs; a zombie that nobody has reaped yet does not."""
+def alive(pid: int) -> bool:
+    """Tells whether the process runs; a zombie that nobody has reaped yet does not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
@@ -112,7 +112,7 @@ def _watch() -> None:
     for pid, number in processes.items():
         _signal_group(pid, number)
     deadline = time.monotonic() + GRACE_SECONDS
-    while any(map(_alive, processes)) and time.monotonic() < deadline:
+    while any(map(alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.02)
     for pid in processes:
         _signal_group(pid, signal.SIGKILL)

@@ -115,6 +115,15 @@ class Broker:
 
         return self.admin(ask)
 
+    def members(self, group: str) -> list[str]:
+        """Ids of a consumer group's members; that of one with a name of its own begins with the name."""
+
+        async def ask(admin: AIOKafkaAdminClient) -> list[str]:
+            (answer,) = await admin.describe_consumer_groups([group])
+            return [member[0] for found in answer.groups for member in found[5]]
+
+        return self.admin(ask)
+
     def admin(self, work: Callable[[AIOKafkaAdminClient], Awaitable[Result]]) -> Result:
         """Do `work` as the administrator; also where an event loop runs already."""
 

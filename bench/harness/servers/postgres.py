@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +17,10 @@ from typing import Any, TypeVar
 import asyncpg
 
 from bench.harness.servers.database import Connection, Server
+from bench.harness.servers.guard import alive
 from bench.harness.servers.place import ServerMissing, give, run, template, version
+from bench.harness.servers.process import POLL_SECONDS, STOP_SECONDS, ServerFailed
+from bench.harness.usage import group
 
 PACKAGE = "postgresql"
 OLDEST = 15
@@ -100,6 +105,24 @@ class Postgres(Server):
     @property
     def socket(self) -> Path:
         return self.folder / f".s.PGSQL.{self.port}"
+
+    def kill(self) -> None:
+        """SIGKILL to all of its processes: one that lived on would keep the shared memory, and no server could start
+        on the data."""
+        if not self.running:
+            super().kill()
+            return
+        os.kill(self.pid, signal.SIGSTOP)  # so that it begins none meanwhile
+        backends = [pid for pid in group(self.pid) if pid != self.pid]
+        super().kill()
+        for pid in backends:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(map(alive, backends)):
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"processes of {self.scheme} on port {self.port} outlive it: {backends}")
+            time.sleep(POLL_SECONDS)
 
     def _template(self) -> Path:
         return template(f"postgresql-{version(program('postgres'))}", self.account, self._install)
