@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
@@ -50,6 +51,9 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
             "change of a row. A number, a date or a time, and NOT NULL at the target."
         ),
     ] = ""
+    conflicts: Annotated[
+        TableConflicts, Meta(description="Policies of these tables, in a feed with `conflicts: arbiter`.")
+    ] = TableConflicts()
 
     def matches(self, name: TableName) -> bool:
         """Tells whether the rule is for the source table `name`."""
@@ -255,6 +259,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
     sites: Annotated[
         FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
+    ] = None
+    conflicts: Annotated[
+        FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
     ] = None
 
     def select(self, name: TableName) -> TableRule | None:
