@@ -11,6 +11,7 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import TableName
+from tidelock.engine.model.stamp_columns import StampColumns
 
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
@@ -41,6 +42,9 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         options = msgspec.structs.replace(
             options, direction=feed.conflicts.direction(feed.sites), policies=policies_of(feed, tables)
         )
+    if feed.conflicts is not None and feed.conflicts.stamp is not None:
+        stamp = feed.conflicts.stamp
+        options = msgspec.structs.replace(options, stamp=StampColumns(stamp.time, stamp.site), policies={})
     if feed.sites is not None:
         options = msgspec.structs.replace(options, coalesce_rows=0)  # a table waits for changes of one origin alone
     if feed.source_url.dialect == "postgres" or feed.sites is not None:

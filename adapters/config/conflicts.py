@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -47,12 +47,24 @@ class TableConflicts(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
 
 
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns that hold a row's stamp, the same at all sites."""
+
+    time: Annotated[str, Meta(min_length=1, description="When the row was written last, in microseconds.")] = "tl_time"
+    site: Annotated[str, Meta(min_length=1, description="Where.")] = "tl_site"
+
+
 class FeedConflicts(msgspec.Struct, frozen=True, kw_only=True):
-    """The site that decides conflicts, and the policies of all tables."""
+    """The site that decides conflicts, or stamps that do, and the policies of all tables."""
 
     arbiter: Annotated[
-        Site, Meta(description="The site whose log decides: one of the feed's two. Both feeds of a pair say the same.")
-    ]
+        Site | None,
+        Meta(description="The site whose log decides: one of the feed's two. Both feeds of a pair say the same."),
+    ] = None
+    stamp: Annotated[
+        Stamp | None,
+        Meta(description="In place of an arbiter, for rings and meshes: the row with the greater stamp stays."),
+    ] = None
     default: Annotated[
         PolicyWord, Meta(description="For conflicts that nothing else is said of. `stop` sets the change aside.")
     ] = "stop"
@@ -67,6 +79,8 @@ class FeedConflicts(msgspec.Struct, frozen=True, kw_only=True):
 
     def direction(self, sites: FeedSites) -> Direction:
         """Returns the feed's direction: `down` from the arbiter, `up` to it."""
+        if self.arbiter is None:
+            return "none"
         return "down" if self.arbiter == sites.source else "up"
 
     def of(self, table: TableConflicts) -> TableWords:
@@ -84,6 +98,13 @@ def feed_problems(conflicts: FeedConflicts, sites: FeedSites | None) -> Iterator
     if sites is None:
         yield (), "they are decided between sites: name them (`sites:`)"
         return
+    if (conflicts.arbiter is None) == (conflicts.stamp is None):
+        yield (), "say who decides: `arbiter: SITE`, or `stamp: {time: tl_time, site: tl_site}`, one of the two"
+        return
+    if conflicts.stamp is not None:
+        if (conflicts.default, conflicts.types, conflicts.echo) not in _BY_STAMP:
+            yield (), "the greater stamp stays, whatever the conflict is: leave policies and `echo` out"
+        return
     if not sites.sister:
         yield (), "they need both directions: name the feed that goes the other way (`sites: sister`)"
     if conflicts.arbiter not in (sites.source, sites.target):
@@ -97,6 +118,10 @@ def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> It
         if table != TableConflicts():
             yield (), "only a feed with `conflicts: arbiter` decides any"
         return
+    if conflicts.stamp is not None:
+        if table != TableConflicts():
+            yield (), "the greater stamp stays, whatever the conflict is: leave policies out"
+        return
     seen: set[str] = set()
     for i, group in enumerate(table.groups):
         for name in group.columns:
@@ -104,6 +129,9 @@ def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> It
                 yield ("groups", i, "columns"), f"{name} is in a group already"
             seen.add(name)
     yield from _policy_problems(conflicts.of(table))
+
+
+_BY_STAMP: Final[tuple[tuple[PolicyWord, dict[str, str], str], ...]] = (("stop", {}, "exact"), ("latest", {}, "exact"))
 
 
 def _policy_problems(words: TableWords) -> Iterator[Problem]:

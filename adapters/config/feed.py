@@ -18,6 +18,7 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.stamp_columns import TOMBSTONES
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"
 SCHEMA_NAME = r"^[a-z_][a-z0-9_]{0,62}$"
@@ -322,14 +323,23 @@ def derived_server_id(name: str) -> int:
 def completed(feed: Feed) -> Feed:
     """Returns `feed` with the values that depend on others filled in.
 
-    The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.
+    The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.  Where stamps decide,
+    tombstones are tables of the feed too.
     """
-    source = feed.source_url
+    source, tables = feed.source_url, feed.tables
+    if feed.conflicts is not None and feed.conflicts.stamp is not None:
+        tables = (*map(_of_tombstones, tables), *tables)
     if source.dialect == "postgres":
         source = msgspec.structs.replace(source, options={**source.options, SLOT: slot_name(feed.name)})
     return msgspec.structs.replace(
-        feed, source_url=source, server_id=feed.server_id or derived_server_id(feed.name)
+        feed, source_url=source, tables=tables, server_id=feed.server_id or derived_server_id(feed.name)
     )
+
+
+def _of_tombstones(rule: TableRule) -> TableRule:
+    """Returns the rule for the tombstones of a rule's tables."""
+    target = rule.target and rule.target + TOMBSTONES
+    return TableRule(source=rule.source + TOMBSTONES, target=target, weight=rule.weight)
 
 
 def yaml_keys(model: Any) -> tuple[str, ...]:

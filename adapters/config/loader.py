@@ -14,6 +14,7 @@ from tidelock.adapters.config import url as endpoint
 from tidelock.adapters.config.conflicts import (
     ColumnGroup,
     FeedConflicts,
+    Stamp,
     TableConflicts,
     feed_problems,
     table_problems,
@@ -122,6 +123,8 @@ class Reading:
                 self._known(data[key], part, (key,))
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
+        if model is FeedConflicts and data.get("stamp") is not None:
+            self._known(data["stamp"], Stamp, (*path, "stamp"))
         if model is TableRule and "conflicts" in data:
             self._known(data["conflicts"], TableConflicts, (*path, "conflicts"))
         if model is TableConflicts and isinstance(data.get("groups"), list):
@@ -246,6 +249,17 @@ class Reading:
             self._fail(("on_conflict",), "policies of `conflicts` say it: leave it out")
         if feed.consistency == "transaction":
             self._fail(("consistency",), "conflicts are decided row by row: use row")
+        if feed.conflicts.stamp is not None:
+            self._check_stamped(feed)
+
+    def _check_stamped(self, feed: Feed) -> None:
+        for i, rule in enumerate(feed.tables):
+            if rule.where:
+                self._fail(("tables", i, "where"), "stamps compare whole tables: a row that leaves the filter has none")
+            if rule.columns != Columns():
+                self._fail(("tables", i, "columns"), "stamps are of whole rows: give all sites the same columns")
+            if rule.target and not Pattern.of(rule.target).bound_to(Pattern.of(rule.source)):
+                self._fail(("tables", i, "target"), "rows of several tables would share tombstones: use as many *")
 
     def _check_tables(self, feed: Feed) -> None:
         seen: set[str] = set()

@@ -48,6 +48,7 @@ class Pipeline:
         self.copying = CopyMachine(options, tables, self.batches, watermark, next_id, emit)
         self.streaming = Streaming(options, self.batches, watermark, next_id, emit)
         self._context = context
+        self._stamps = options.stamp is not None
         self._barrier = Barrier()
         self._ddl_passed = taken.ddl_passed
         fence = Fence(taken.receipts)
@@ -226,7 +227,7 @@ class Pipeline:
         """Run the statement that all before it was committed for, or halt at it."""
         barrier = self._barrier
         assert barrier.ddl is not None
-        if judge(barrier.ddl, self._ddl_passed) is not Passage.APPLY:
+        if judge(barrier.ddl, self._ddl_passed, stamps=self._stamps) is not Passage.APPLY:
             barrier.halt()
         elif not barrier.resting(self._context.now):
             self._context.emit(barrier.apply(self._context.next_id()))

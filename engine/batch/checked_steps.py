@@ -12,6 +12,8 @@ row, though an earlier one may have the higher version, so these batches always 
 `on_conflict: replace` deletes rows that hold a unique value which another row is to have.  Only a batch in log order
 can tell that no change before it frees the value, and none of the table may be parked, as that may be what frees it:
 so it is allowed while a bad row is looked for, where the table has no parked rows.
+
+Sites without an arbiter write what has the greater stamp (`engine.batch.stamp_steps`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from itertools import islice
 
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
+from tidelock.engine.batch.stamp_steps import require_stamps, stamp_steps
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
@@ -33,6 +36,8 @@ MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
 
 def maker(options: Options) -> MakeSteps:
     """Returns what makes the steps of a batch under these options."""
+    if (stamp := options.stamp) is not None:
+        return lambda changes, ranks: stamp_steps(changes, stamp)
     if options.verify == "image":
         return image_steps
     if options.verify == "version":
@@ -42,6 +47,8 @@ def maker(options: Options) -> MakeSteps:
 
 def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]:
     """Returns what makes the steps of a batch that runs in log order under these options."""
+    if (stamp := options.stamp) is not None:
+        return lambda changes: stamp_steps(changes, stamp)
     if options.verify == "image":
         return image_steps_in_order
     if options.verify == "version":
@@ -51,6 +58,8 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
 
 def require(binding: Binding, options: Options) -> None:
     """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
+    if options.stamp is not None:
+        require_stamps(binding, options.stamp)
     if options.verify == "off":
         return
     name, wish = binding.shape.name, f"`verify: {options.verify}`"

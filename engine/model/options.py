@@ -11,6 +11,7 @@ import msgspec
 
 from tidelock.engine.model.conflict_options import Direction, TableWords
 from tidelock.engine.model.records import TableName
+from tidelock.engine.model.stamp_columns import StampColumns
 
 _STORED: Final = {
     "min_rows_per_lane": "fill_rows",
@@ -55,7 +56,8 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
 
     Conflicts of two sites (`two_way`):
-    `direction`: of a feed that has an arbiter.  `policies`: by table, of a feed that goes up.
+    `direction`: of a feed that has an arbiter.  `policies`: by table, of a feed that goes up.  `stamp`: columns that
+    decide where there is no arbiter.
 
     `locking`: off only in the test that shows what the locks are for.
     """
@@ -80,6 +82,7 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     replace: bool = False
     direction: Direction = "none"
     policies: dict[TableName, TableWords] = {}
+    stamp: StampColumns | None = None
     locking: bool = True
     copy_reads: int = 4
     copy_touched: int = 200_000

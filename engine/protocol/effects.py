@@ -56,6 +56,9 @@ class UpsertRows(msgspec.Struct, gc=False):
     `version`: as in `DeleteRows`.  A row that is there by key is overwritten only where its version is below that of
     the new one, unique columns included; no version (NULL) is an error (ErrorKind.ROW).
     `replaces`: a row of another key that holds a wanted unique value is deleted first (`on_conflict: replace`).
+    `stamp`: where a row holds its stamp's time and site (`conflicts: stamp`).  A row is written only if its stamp is
+    above that of the row there, and goes again if a tombstone has a greater one; of a table of tombstones likewise, and
+    rows that are older than theirs go.
     """
 
     table: Binding
@@ -64,11 +67,12 @@ class UpsertRows(msgspec.Struct, gc=False):
     absent: bool = False
     version: int = -1
     replaces: bool = False
+    stamp: tuple[int, int] | None = None
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.absent or self.version >= 0 or self.replaces
+        return self.absent or self.version >= 0 or self.replaces or self.stamp is not None
 
 
 class UpdateRows(msgspec.Struct, gc=False):

@@ -24,11 +24,11 @@ from typing import Any, assert_never
 import msgspec
 
 from tidelock.adapters.mysql.target.checked_script import CheckedScript
-from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import Answer, StatementFailed, TargetSession
+from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.errors import MISSING
 from tidelock.engine.model.records import UNKNOWN, Row
@@ -79,7 +79,7 @@ class BatchScript:
         session: TargetSession,
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
-        checked: Callable[[Binding], CheckedStatements] | None = None,
+        checked: Callable[[Binding], StampedStatements] | None = None,
     ) -> None:
         """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
         self.replaced: list[str] = []
@@ -123,9 +123,15 @@ class BatchScript:
         with _named(statements):
             if step.checks:
                 assert self._checked is not None, "such steps come in batches alone"
-                await CheckedScript(self, self._checked(step.table)).write(step)
+                await self._write_checked(self._checked(step.table), step)
             else:
                 await self.write_plainly(step)
+
+    async def _write_checked(self, statements: StampedStatements, step: Step) -> None:
+        if isinstance(step, UpsertRows) and step.stamp is not None:
+            self._add(statements, statements.stamped(step.rows, step.stamp))
+        else:
+            await CheckedScript(self, statements).write(step)
 
     async def write_plainly(self, step: Step) -> None:
         """Write one step whatever the target's rows are, or let it wait for the next packet."""

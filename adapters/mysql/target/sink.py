@@ -21,7 +21,6 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
-from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.commit_audit import CommitAudit
 from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.copying import TargetCopying
@@ -33,6 +32,7 @@ from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
+from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
@@ -63,7 +63,9 @@ class MySqlSink(ChunkSink):
         if not 0 < lanes < SESSIONS_MAX - 2:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 3}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
-        self._fencing = Fencing(self._endpoint, options.feed, options.group, schema, wait, options.entry)
+        self._fencing = Fencing(
+            self._endpoint, options.feed, options.group, schema, wait, options.entry, options.stamps
+        )
         self._bookkeeping = BookkeepingSql(
             self._fencing, schema, options.feed, options.group, options.origin, options.path, options.sites
         )
@@ -81,7 +83,7 @@ class MySqlSink(ChunkSink):
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
         self._target_name = options.target_name
         self._statements: dict[Binding, TableStatements] = {}
-        self._checked: dict[Binding, CheckedStatements] = {}
+        self._checked: dict[Binding, StampedStatements] = {}
         self._gate = DeadlockGate()
         self._last_control = Control("running", ())
 
@@ -322,12 +324,12 @@ class MySqlSink(ChunkSink):
             self._statements[table] = statements
         return statements
 
-    def _checked_of(self, table: Binding) -> CheckedStatements:
+    def _checked_of(self, table: Binding) -> StampedStatements:
         statements = self._checked.get(table)
         if statements is None:
             session = self._control.session
             assert session is not None, "take_over comes first"
-            statements = self._checked[table] = CheckedStatements(table, session.dialect, session.packet_bytes)
+            statements = self._checked[table] = StampedStatements(table, session.dialect, session.packet_bytes)
         return statements
 
     def _forget_tables(self) -> None:

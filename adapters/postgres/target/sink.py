@@ -64,7 +64,7 @@ class PostgresSink(ChunkSink):
         wait = options.lock_timeout_seconds or LOCK_TIMEOUT_SECONDS
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
-        self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait)
+        self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait, options.stamps)
         self._bookkeeping = BookkeepingSql(
             options.schema, feed, group, options.origin, options.path, options.sites
         )
