@@ -15,7 +15,7 @@ from tidelock.adapters.checks.source_inspection import SourceView
 from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Dialect, Endpoint
-from tidelock.adapters.operator.stamps import lacking, stamped_tables
+from tidelock.adapters.operator.stamps import lacking, stamped_tables, without_stamps
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
@@ -155,9 +155,10 @@ async def _stamps(feed: Feed, view: SourceView, target: Dialect) -> list[Planned
 
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
     """Returns statements for missing schemas, the types and tables in them, then the foreign keys of those tables."""
-    target_of = {name: feed.target_name(name) for name in view.tables}
+    tables = without_stamps(feed, view.tables)
+    target_of = {name: feed.target_name(name) for name in tables}
     there = await target.tables(list(target_of.values()))
-    sources = {name: _worded(replicated(feed, table), view, target) for name, table in view.tables.items()}
+    sources = {name: _worded(replicated(feed, table), view, target) for name, table in tables.items()}
     missing: dict[TableName, TableName] = {}
     for name, wanted in target_of.items():
         if wanted not in there and wanted not in missing.values():

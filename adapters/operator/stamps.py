@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ from tidelock.adapters.schema import mysql_stamps, postgres_stamps
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.schema.stamped_table import StampedTable, Trigger, Words
 from tidelock.adapters.wiring.session import TargetSession
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import StampColumns, holds_tombstones
 
 NAME_BYTES: Final[dict[Dialect, int]] = {"postgres": 63 - len("tidelock_stamp_"), "mysql": 64 - len("_tombstones")}
@@ -71,6 +72,19 @@ def stamped_tables(
             StampedTable(feed.target_name(table.name), table.primary_key, columns, feed.sites.target) for table in made
         ),
     )
+
+
+def without_stamps(feed: Feed, tables: Mapping[TableName, SourceTable]) -> dict[TableName, SourceTable]:
+    """Returns the tables as they are made at a target, which then gets what `lacking` tells."""
+    columns = stamps_of(feed)
+    if columns is None:
+        return dict(tables)
+    own = (columns.time, columns.site)
+    return {
+        name: msgspec.structs.replace(table, columns=tuple(c for c in table.columns if c.name not in own))
+        for name, table in tables.items()
+        if not holds_tombstones(name)
+    }
 
 
 def stamps_of(feed: Feed) -> StampColumns | None:
