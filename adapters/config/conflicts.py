@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tidelock.adapters.config.sites import FeedSites, Site
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.engine.model.conflict_options import Direction, GroupWords, PolicyWord, TableWords
 from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.engine.two_way.policies import Group, Order, Policies, Policy, refused
@@ -38,8 +38,8 @@ class TableConflicts(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[
         str,
         Meta(
-            description="For `latest`: the column, by its name at the target, that grows with every change of a row. "
-            "Default: commit times are compared."
+            description="For `latest`: the column, by its name at the target, that grows with every change of a row: "
+            "a number, a date or a time."
         ),
     ] = ""
     groups: Annotated[
@@ -58,9 +58,8 @@ class FeedConflicts(msgspec.Struct, frozen=True, kw_only=True):
     """The site that decides conflicts, or stamps that do, and the policies of all tables."""
 
     arbiter: Annotated[
-        Site | None,
-        Meta(description="The site whose log decides: one of the feed's two. Both feeds of a pair say the same."),
-    ] = None
+        str, Meta(description="The site whose log decides: one of the feed's two. Both feeds of a pair say the same.")
+    ] = ""
     stamp: Annotated[
         Stamp | None,
         Meta(description="In place of an arbiter, for rings and meshes: the row with the greater stamp stays."),
@@ -79,7 +78,7 @@ class FeedConflicts(msgspec.Struct, frozen=True, kw_only=True):
 
     def direction(self, sites: FeedSites) -> Direction:
         """Returns the feed's direction: `down` from the arbiter, `up` to it."""
-        if self.arbiter is None:
+        if not self.arbiter:
             return "none"
         return "down" if self.arbiter == sites.source else "up"
 
@@ -98,7 +97,7 @@ def feed_problems(conflicts: FeedConflicts, sites: FeedSites | None) -> Iterator
     if sites is None:
         yield (), "they are decided between sites: name them (`sites:`)"
         return
-    if (conflicts.arbiter is None) == (conflicts.stamp is None):
+    if bool(conflicts.arbiter) == (conflicts.stamp is not None):
         yield (), "say who decides: `arbiter: SITE`, or `stamp: {time: tl_time, site: tl_site}`, one of the two"
         return
     if conflicts.stamp is not None:
@@ -128,7 +127,11 @@ def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> It
             if name in seen:
                 yield ("groups", i, "columns"), f"{name} is in a group already"
             seen.add(name)
-    yield from _policy_problems(conflicts.of(table))
+    words = conflicts.of(table)
+    yield from _policy_problems(words)
+    named = [words.default, *words.types.values(), *(group.policy for group in words.groups)]
+    if Policy.LATEST.value in named and not words.version:
+        yield (), "`latest` needs the column that tells which row is later: `conflicts: {version: COLUMN}`"
 
 
 _BY_STAMP: Final[tuple[tuple[PolicyWord, dict[str, str], str], ...]] = (("stop", {}, "exact"), ("latest", {}, "exact"))

@@ -24,6 +24,7 @@ from typing import Any, assert_never
 import msgspec
 
 from tidelock.adapters.mysql.target.checked_script import CheckedScript
+from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
@@ -79,7 +80,7 @@ class BatchScript:
         session: TargetSession,
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
-        checked: Callable[[Binding], StampedStatements] | None = None,
+        checked: Callable[[Binding], CheckedStatements] | None = None,
     ) -> None:
         """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
         self.replaced: list[str] = []
@@ -127,8 +128,9 @@ class BatchScript:
             else:
                 await self.write_plainly(step)
 
-    async def _write_checked(self, statements: StampedStatements, step: Step) -> None:
+    async def _write_checked(self, statements: CheckedStatements, step: Step) -> None:
         if isinstance(step, UpsertRows) and step.stamp is not None:
+            assert isinstance(statements, StampedStatements), "a feed with stamps has no arbiter"
             self._add(statements, statements.stamped(step.rows, step.stamp))
         else:
             await CheckedScript(self, statements).write(step)
