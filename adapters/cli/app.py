@@ -377,6 +377,19 @@ def sequences(
     return sequences(feed, table or [], apply, json)
 
 
+@app.command()
+def tombstones(
+    feeds: Annotated[
+        list[str], typer.Argument(metavar="FEED...", help="The files of all feeds of the network.", show_default=False)
+    ],
+    json: Json = False,
+) -> int:
+    """Take tombstones of rows with stamps away, once nothing older can come to any site; the feeds run meanwhile."""
+    from tidelock.adapters.cli.tombstones import tombstones
+
+    return tombstones(feeds, json)
+
+
 def _plugin(name: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         return run_plugin(name, context.args)

@@ -66,11 +66,10 @@ def stamped_tables(
                 "Give it one at all sites, or leave it out of the feed's `tables`",
             )
         made.append(table)
+    at_source, at_target = feed.sites.source, feed.sites.target
     return StampedTables(
-        tuple(StampedTable(table.name, table.primary_key, columns, feed.sites.source) for table in made),
-        tuple(
-            StampedTable(feed.target_name(table.name), table.primary_key, columns, feed.sites.target) for table in made
-        ),
+        tuple(StampedTable(t.name, t.primary_key, columns, at_source, feed.schema) for t in made),
+        tuple(StampedTable(feed.target_name(t.name), t.primary_key, columns, at_target, feed.schema) for t in made),
     )
 
 

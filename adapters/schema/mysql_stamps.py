@@ -64,7 +64,7 @@ def _trigger(table: StampedTable, suffix: str, when: str, work: str, declared: s
 
 def _stamp(words: Words, over: str) -> str:
     dead = f"(SELECT d.{words.time} + 1 FROM {words.dead} d WHERE {words.same('d', 'NEW')})"
-    time = f"GREATEST({CLOCK}, {over}COALESCE({dead}, 0))"
+    time = f"GREATEST({CLOCK}, {over}COALESCE({dead}, 0), COALESCE({words.floor}, 0))"
     return f"SET NEW.{words.time} = {time}, NEW.{words.stamped_at} = {words.site};"
 
 
@@ -78,7 +78,7 @@ def _look(words: Words) -> str:
 
 def _bury(words: Words) -> str:
     """A row's own stamp is above its tombstone, so the new one is too."""
-    time = f"GREATEST({CLOCK}, OLD.{words.time} + 1)"
+    time = f"GREATEST({CLOCK}, OLD.{words.time} + 1, COALESCE({words.floor}, 0))"
     values = words.listed(time, words.site, of="OLD.")
     sets = f"{words.time} = VALUES({words.time}), {words.stamped_at} = VALUES({words.stamped_at})"
     named = words.listed(words.time, words.stamped_at)

@@ -71,7 +71,7 @@ def _stamp(words: Words) -> str:
     over = f"(SELECT d.{words.time} + 1 FROM {words.dead} AS d WHERE {words.same('d', 'NEW')})"
     return f"""
 BEGIN
-  NEW.{words.time} := greatest({CLOCK}, OLD.{words.time} + 1, {over});
+  NEW.{words.time} := greatest({CLOCK}, OLD.{words.time} + 1, {over}, {words.floor});
   NEW.{words.stamped_at} := {words.site};
   RETURN NEW;
 END
@@ -100,7 +100,7 @@ END
 
 
 def _bury(words: Words) -> str:
-    time = f"greatest({CLOCK}, OLD.{words.time} + 1)"
+    time = f"greatest({CLOCK}, OLD.{words.time} + 1, {words.floor})"
     greater = f"(excluded.{words.time}, excluded.{words.stamped_at}) > (d.{words.time}, d.{words.stamped_at})"
     return f"""
 BEGIN

@@ -1,7 +1,8 @@
 """A table whose rows are stamped (`engine.two_way.stamp`), and what it needs at a site: columns, tombstones, triggers.
 
-The triggers stamp what applications write: not below the clock, above the row and the tombstone that are written over
-(`local_stamp`).  They stand aside for feeds with stamps, whose rows have their own.
+The triggers stamp what applications write: not below the clock, above the row and the tombstone that are written over,
+and above all tombstones that have been taken away (`local_stamp`).  They stand aside for feeds with stamps, whose rows
+have their own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.bookkeeping.tables import SITES, quote
 from tidelock.adapters.config.url import Dialect
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import StampColumns, tombstones_of
@@ -21,12 +22,13 @@ MYSQL: Final = ("tl_new", "tl_set", "tl_look", "tl_move", "tl_bury")
 
 
 class StampedTable(msgspec.Struct, frozen=True):
-    """A table at one site.  `key`: the columns of its primary key."""
+    """A table at one site.  `key`: the columns of its primary key.  `books`: schema of the site's bookkeeping."""
 
     name: TableName
     key: tuple[str, ...]
     columns: StampColumns
     site: str
+    books: str
 
     @property
     def tombstones(self) -> TableName:
@@ -49,7 +51,8 @@ def is_stamping(table: TableName, trigger: str) -> bool:
 
 
 class Words:
-    """The words that the SQL of both dialects is made of.  `rows`, `dead`: the quoted tables of rows and tombstones."""
+    """The words that the SQL of both dialects is made of.  `rows`, `dead`: the quoted tables of rows and tombstones.
+    `floor`: above the latest time of a tombstone that was taken away."""
 
     def __init__(self, table: StampedTable, dialect: Dialect) -> None:
         self._dialect: Dialect = dialect
@@ -57,6 +60,7 @@ class Words:
         self.time, self.stamped_at = self.quoted(table.columns.time), self.quoted(table.columns.site)
         self.keys = [self.quoted(name) for name in table.key]
         self.site = f"'{table.site}'"
+        self.floor = f"(SELECT s.floor + 1 FROM {self.quoted(table.books)}.{SITES} s WHERE s.own = 1)"
 
     def quoted(self, name: str) -> str:
         return quote(self._dialect, name)

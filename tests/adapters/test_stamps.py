@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from bench.harness.network import Network, Node
-from bench.harness.rig import until
+from bench.harness.rig import tidelock, until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.session import Flavor, Session
+from bench.harness.tidelock import Process
 
 PROOF = pytest.mark.proof
 STAMP = {"stamp": {"time": "tl_time", "site": "tl_site"}}
@@ -298,3 +299,40 @@ def test_values_of_every_type_are_what_they_were(
     told = of.removesuffix("j") + "REPLACE(j, ' ', '')"
     found = [node.rows(f"SELECT {told} FROM odd") for node in pair.nodes.values()]
     assert found[0] == found[1] and found[0][0][0] == "F0F"
+
+
+@pytest.mark.parametrize("us", ["postgres_source", pytest.param("mysql", marks=PROOF)])
+def test_tombstones_go_when_nothing_older_can_come(
+    us: str, mariadb: MariaDb, request: pytest.FixtureRequest, network: Made
+) -> None:
+    """20: what a feed has not brought yet is older than a tombstone; and a slow clock stamps above those that went."""
+    pair = network({"eu": mariadb, "us": request.getfixturevalue(us)}, "eu>us", "us>eu")
+    eu_, us_ = pair["eu"], pair["us"]
+    files = [str(feed.file) for feed in pair.feeds.values()]
+    refused = tidelock("tombstones", files[0])
+    assert refused.code == 1 and "nothing comes from us to eu" in " ".join(refused.err.split())
+    at(eu_, (1, "made", 0, 5, "eu"), (2, "ahead", 0, FUTURE, "eu"))
+    eu_.send("DELETE FROM note")
+    at(us_, (1, "older", 0, 4, "us"))
+    purge = Process(["tombstones", *files], pair.folder / "tombstones.log")
+    until(lambda: "round 1 of 2" in (pair.folder / "tombstones.log").read_text(), "the first round")
+    pair.run()
+
+    def over() -> bool:
+        for node in (eu_, us_):  # a checkpoint is stored soon where rows flow
+            node.send("UPDATE note SET n = n + 1 WHERE id = 9")
+        return not purge.running
+
+    eu_.send("INSERT INTO note (id, word, n) VALUES (9, 'busy', 0)")
+    until(over, "rounds", 300)
+    assert purge.code(0) == 0
+    assert [row[0] for row in stamped(eu_, "note_tombstones")] == ["2"], "a floor ahead of the clock would stay so"
+    until(lambda: [row[0] for row in stamped(us_, "note_tombstones")] == ["1", "2"], "what came later stays")
+    assert [[row[0] for row in stamped(node)] for node in (eu_, us_)] == [["9"], ["9"]]
+    assert int(eu_.rows(f"SELECT CONCAT(floor, '') FROM {pair.books}.tidelock_site WHERE own = 1")[0][0]) > 5
+    for node in (eu_, us_):
+        node.send(f"UPDATE {pair.books}.tidelock_site SET floor = {FUTURE} WHERE own = 1")
+    eu_.send("INSERT INTO note (id, word, n) VALUES (3, 'new', 0)")
+    us_.send("INSERT INTO note (id, word, n) VALUES (4, 'new', 0)", "DELETE FROM note WHERE id = 4")
+    pair.come_to_rest()
+    assert stamped(us_)[0][3] == str(FUTURE + 1) and stamped(eu_, "note_tombstones")[-1][1] == str(FUTURE + 2)
