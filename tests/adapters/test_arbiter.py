@@ -59,7 +59,9 @@ class Up:
                 rig.at_source(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
         if child:
             rig.rules = [*rig.rules, {"source": f"{rig.schema}.child", "conflicts": {"default": "arbiter"}}]
-            rig.table("child", f"id int PRIMARY KEY, parent int REFERENCES {rig.schema}.{names[0]} (id)")
+            parent = f"FOREIGN KEY (parent) REFERENCES {rig.schema}.{names[0]} (id)"
+            rig.table("child", f"id int PRIMARY KEY, parent int, {parent}")
+        rig.start_at = rig.here()
         rig.begin_here()
         rows = ", ".join(f"({key}, 'u{key}', 100, 5, 5)" for key in (1, 2, 3, 4, 6, 8))
         rig.at_source(*(f"INSERT INTO {name} VALUES {rows}" for name in names))
