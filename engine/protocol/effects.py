@@ -13,6 +13,9 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 
+ChangeId: TypeAlias = tuple[str, int, int]
+"""A row's change as the log names it: source and number of its transaction, and ordinal."""
+
 
 class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
     """Id of an effect: `epoch` of the owner and `counter` within it, unique for the feed's life."""
@@ -60,6 +63,9 @@ class UpsertRows(msgspec.Struct, gc=False):
     `stamp`: where a row holds its stamp's time and site (`conflicts: stamp`).  A row is written only if its stamp is
     above that of the row there, and goes again if a tombstone has a greater one; of a table of tombstones likewise, and
     rows that are older than theirs go.
+    `blind`: a row that is there by key is overwritten, unique columns included (`engine.batch.blind_steps`).
+    `displaces`: the change that each row is of, where rows of other keys make room as with `replaces`, and are written
+    to `tidelock_conflicts`.
     """
 
     table: Binding
@@ -69,11 +75,14 @@ class UpsertRows(msgspec.Struct, gc=False):
     version: int = -1
     replaces: bool = False
     stamp: tuple[int, int] | None = None
+    blind: bool = False
+    displaces: tuple[ChangeId, ...] = ()
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.absent or self.version >= 0 or self.replaces or self.stamp is not None
+        looks = self.absent or self.version >= 0 or self.replaces
+        return looks or self.blind or self.stamp is not None
 
 
 class UpdateRows(msgspec.Struct, gc=False):
