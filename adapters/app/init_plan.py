@@ -14,12 +14,15 @@ from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.source_inspection import SourceView
 from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.operator.stamps import lacking, stamped_tables, without_stamps
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
 from tidelock.adapters.schema.source_table import SourceTable, UserType
+from tidelock.adapters.schema.stamped_table import StampedTable
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sources import keeps_for_us
@@ -60,6 +63,7 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
             *await _bookkeeping(feed, target),
             *await _source_bookkeeping(feed),
             *await _tables(feed, view, target),
+            *await _stamps(feed, view, target.dialect),
             *topics,
         ]
 
@@ -133,11 +137,28 @@ async def _source_bookkeeping(feed: Feed) -> list[PlannedStatement]:
         ]
 
 
+async def _stamps(feed: Feed, view: SourceView, target: Dialect) -> list[PlannedStatement]:
+    """Returns what tables with stamps lack at both sites."""
+    tables = stamped_tables(feed, view.tables.values(), view.dialect, target)
+    sides: tuple[tuple[Literal["source", "target"], Endpoint, Sequence[StampedTable]], ...] = (
+        ("source", feed.source_url, tables.source),
+        ("target", feed.target_url, tables.target),
+    )
+    made = []
+    for side, place, of_side in sides:
+        if of_side:
+            async with session(place) as server:
+                lacks = await lacking(server, of_side)
+            made += [PlannedStatement(side, sql, lack.what) for lack in lacks for sql in lack.statements]
+    return made
+
+
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
     """Returns statements for missing schemas, the types and tables in them, then the foreign keys of those tables."""
-    target_of = {name: feed.target_name(name) for name in view.tables}
+    tables = without_stamps(feed, view.tables)
+    target_of = {name: feed.target_name(name) for name in tables}
     there = await target.tables(list(target_of.values()))
-    sources = {name: _worded(replicated(feed, table), view, target) for name, table in view.tables.items()}
+    sources = {name: _worded(replicated(feed, table), view, target) for name, table in tables.items()}
     missing: dict[TableName, TableName] = {}
     for name, wanted in target_of.items():
         if wanted not in there and wanted not in missing.values():

@@ -17,6 +17,7 @@ from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.looks import check_looks
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import replicated
+from tidelock.adapters.checks.stamps import check_stamped, check_stamps
 from tidelock.adapters.checks.tables import check_pair
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.start_copy import check_empty
@@ -162,7 +163,8 @@ async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> l
         )
         findings += _judged(pair, target_of)
         findings += check_looks(feed, pair)
-    return findings
+        findings += check_stamped(feed, pair)
+    return findings + await check_stamps(feed, view.tables.values(), view.dialect, target.dialect)
 
 
 def _missing(feed: Feed, name: TableName) -> Finding:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.ports.finding import Finding, warning
+from tidelock.adapters.schema.stamped_table import is_stamping
 
 
 def check_triggers(pair: CheckedTable) -> list[Finding]:
-    """Lists triggers of the target that fire for replicated rows."""
-    quoted = [pair.quoted(name) for name in pair.details.triggers]
+    """Lists triggers of the target that fire for replicated rows; those that stamp rows do nothing then."""
+    names = [name for name in pair.details.triggers if not is_stamping(pair.target.name, name)]
+    quoted = [pair.quoted(name) for name in names]
     if pair.dialect == "postgres":
         drops = [f"ALTER TABLE {pair.place} DISABLE TRIGGER {name};" for name in quoted]
     else:
@@ -20,5 +22,5 @@ def check_triggers(pair: CheckedTable) -> list[Finding]:
             "do is in the log already",
             drop,
         )
-        for name, drop in zip(pair.details.triggers, drops, strict=True)
+        for name, drop in zip(names, drops, strict=True)
     ]

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
@@ -377,6 +378,19 @@ def sequences(
     return sequences(feed, table or [], apply, json)
 
 
+@app.command()
+def tombstones(
+    feeds: Annotated[
+        list[str], typer.Argument(metavar="FEED...", help="The files of all feeds of the network.", show_default=False)
+    ],
+    json: Json = False,
+) -> int:
+    """Take tombstones of rows with stamps away, once nothing older can come to any site; the feeds run meanwhile."""
+    from tidelock.adapters.cli.tombstones import tombstones
+
+    return tombstones(feeds, json)
+
+
 def _plugin(name: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         return run_plugin(name, context.args)
@@ -386,6 +400,7 @@ def _plugin(name: str, text: str) -> None:
 
 
 app.add_typer(rows, name="rows")
+app.add_typer(conflicts, name="conflicts")
 app.add_typer(ddl, name="ddl")
 app.add_typer(log, name="log")
 for _name, _text in EXPECTED.items():

@@ -12,11 +12,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.conflict_options import Direction
 from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.stamp_columns import TOMBSTONES
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"
 SCHEMA_NAME = r"^[a-z_][a-z0-9_]{0,62}$"
@@ -50,6 +53,9 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
             "change of a row. A number, a date or a time, and NOT NULL at the target."
         ),
     ] = ""
+    conflicts: Annotated[
+        TableConflicts, Meta(description="Policies of these tables, in a feed with `conflicts: arbiter`.")
+    ] = TableConflicts()
 
     def matches(self, name: TableName) -> bool:
         """Tells whether the rule is for the source table `name`."""
@@ -256,6 +262,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     sites: Annotated[
         FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
     ] = None
+    conflicts: Annotated[
+        FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
+    ] = None
 
     def select(self, name: TableName) -> TableRule | None:
         """Returns the first rule that matches a source table."""
@@ -265,6 +274,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the target's name for a source table; its own name where no rule matches."""
         rule = self.select(name)
         return rule.target_name(name) if rule else name
+
+    @property
+    def direction(self) -> Direction:
+        """Direction towards the arbiter of its conflicts, if it has one."""
+        if self.conflicts is None or self.sites is None:
+            return "none"
+        return self.conflicts.direction(self.sites)
 
     @property
     def starts_where_kept(self) -> bool:
@@ -315,14 +331,23 @@ def derived_server_id(name: str) -> int:
 def completed(feed: Feed) -> Feed:
     """Returns `feed` with the values that depend on others filled in.
 
-    The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.
+    The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.  Where stamps decide,
+    tombstones are tables of the feed too.
     """
-    source = feed.source_url
+    source, tables = feed.source_url, feed.tables
+    if feed.conflicts is not None and feed.conflicts.stamp is not None:
+        tables = (*map(_of_tombstones, tables), *tables)
     if source.dialect == "postgres":
         source = msgspec.structs.replace(source, options={**source.options, SLOT: slot_name(feed.name)})
     return msgspec.structs.replace(
-        feed, source_url=source, server_id=feed.server_id or derived_server_id(feed.name)
+        feed, source_url=source, tables=tables, server_id=feed.server_id or derived_server_id(feed.name)
     )
+
+
+def _of_tombstones(rule: TableRule) -> TableRule:
+    """Returns the rule for the tombstones of a rule's tables."""
+    target = rule.target and rule.target + TOMBSTONES
+    return TableRule(source=rule.source + TOMBSTONES, target=target, weight=rule.weight)
 
 
 def yaml_keys(model: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from bench.harness.numbers import numbers
 from bench.harness.rig import Said, tidelock, until
 from bench.harness.servers import Postgres, Server
-from bench.harness.session import connect
+from bench.harness.session import Session, connect
 from bench.harness.tidelock import Feed, Process
 from tidelock.adapters.runtime import journal
 from tidelock.engine.model.records import LogBatch, Position, RowChange
@@ -37,19 +37,20 @@ class Node:
         self.database = f"{schema}_{site}" if postgres else ""
         with contextlib.closing(connect(server.url())) as admin:
             admin.send(f"CREATE DATABASE {self.database or schema}")
-        self._session = connect(self.url)
-        if postgres:
-            self._session.send(f"CREATE SCHEMA {schema}")
-        self._enter()
+        with contextlib.closing(connect(self.url)) as owner:
+            owner.send(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        self._session = self.connect()
 
-    def _enter(self) -> None:
-        self._session.send(f"SET search_path = {self.schema}" if self.database else f"USE {self.schema}")
+    def connect(self) -> Session:
+        """Another session, in the schema."""
+        made = connect(self.url)
+        made.send(f"SET search_path = {self.schema}" if self.database else f"USE {self.schema}")
+        return made
 
     def reconnect(self) -> None:
         """After the server was restarted."""
         self._session.close()
-        self._session = connect(self.url)
-        self._enter()
+        self._session = self.connect()
 
     @property
     def url(self) -> str:

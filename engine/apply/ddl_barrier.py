@@ -39,11 +39,13 @@ class Passage(enum.Enum):
 _APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE)
 
 
-def judge(ddl: Ddl, passed: tuple[str, int] | None) -> Passage:
+def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> Passage:
     """Say what becomes of a statement; `passed`: (source, number) of the one that the operator declared done or
-    skipped."""
+    skipped.  `stamps`: rows are compared by stamps, and a TRUNCATE has none."""
     if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         return Passage.PASS
+    if stamps and ddl.kind is DdlKind.TRUNCATE:
+        return Passage.HALT
     return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
 
 
@@ -66,6 +68,12 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
         hint = (
             "Everything before it is applied. Change the target's table to match, `tidelock ddl done FEED`, `tidelock "
             f"run FEED`, and beside it `tidelock copy FEED --table {ddl.tables[-1]}`, which copies its rows anew"
+        )
+    elif ddl.kind is DdlKind.TRUNCATE:
+        told = "a table was emptied in a way that leaves no tombstones, and rows are compared by stamps"
+        hint = (
+            "Everything before it is applied. Run DELETE FROM on the table at one of the other sites, which empties it "
+            "everywhere, then `tidelock ddl skip FEED`, then `tidelock run FEED`"
         )
     elif ddl.tables:
         told = "a statement changes a replicated table in a way that is not applied by itself"

@@ -48,9 +48,10 @@ class Pipeline:
         self.copying = CopyMachine(options, tables, self.batches, watermark, next_id, emit)
         self.streaming = Streaming(options, self.batches, watermark, next_id, emit)
         self._context = context
+        self._stamps = options.stamp is not None
         self._barrier = Barrier()
         self._ddl_passed = taken.ddl_passed
-        fence = Fence(taken.receipts)
+        fence = Fence(taken.receipts, blind=options.direction == "down")
         self.intake = LogIntake(taken.checkpoint, fence, self.streaming, self.copying, context, atomic=options.atomic)
         self.planner = WindowPlanner(
             options, taken, self.intake, self._barrier, fence, watermark, self.batches, self.copying, self.streaming,
@@ -90,9 +91,9 @@ class Pipeline:
                 raise AssertionError("the machine gives the log to the intake")
             case events.BatchCommitted():
                 self.batches.replaced_rows += event.replaced
-                self._committed(event.id)
+                self._committed(event.id, event.decided)
             case events.CopyBegun():
-                self._committed(event.id)
+                self._committed(event.id, None)
             case events.BatchReady():
                 self._ready(event.id)
             case events.BatchRolledBack():
@@ -131,13 +132,13 @@ class Pipeline:
             case _:
                 assert_never(event)
 
-    def _committed(self, id_: effects.EffectId) -> None:
+    def _committed(self, id_: effects.EffectId, decided: events.Decided | None) -> None:
         if self.copying.answers(id_):
             self._copied()
         elif self.streaming.answers(id_):
             self.streaming.committed()
         else:
-            self.batches.committed(id_)
+            self.batches.committed(id_, decided)
 
     def _copied(self) -> None:
         """Note that a copy has begun or a chunk is merged, and the checkpoint saved with it."""
@@ -226,7 +227,7 @@ class Pipeline:
         """Run the statement that all before it was committed for, or halt at it."""
         barrier = self._barrier
         assert barrier.ddl is not None
-        if judge(barrier.ddl, self._ddl_passed) is not Passage.APPLY:
+        if judge(barrier.ddl, self._ddl_passed, stamps=self._stamps) is not Passage.APPLY:
             barrier.halt()
         elif not barrier.resting(self._context.now):
             self._context.emit(barrier.apply(self._context.next_id()))

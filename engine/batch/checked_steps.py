@@ -12,6 +12,8 @@ row, though an earlier one may have the higher version, so these batches always 
 `on_conflict: replace` deletes rows that hold a unique value which another row is to have.  Only a batch in log order
 can tell that no change before it frees the value, and none of the table may be parked, as that may be what frees it:
 so it is allowed while a bad row is looked for, where the table has no parked rows.
+
+Sites without an arbiter write what has the greater stamp (`engine.batch.stamp_steps`).
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
+from tidelock.engine.batch.stamp_steps import require_stamps, stamp_steps
+from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.two_way.table_policies import problems
 
 _ORDERED = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
@@ -33,7 +39,11 @@ MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
 
 def maker(options: Options) -> MakeSteps:
     """Returns what makes the steps of a batch under these options."""
-    if options.verify == "image":
+    if (stamp := options.stamp) is not None:
+        return lambda changes, ranks: stamp_steps(changes, stamp)
+    if options.direction == "down":
+        return blind_steps
+    if options.verify == "image" or options.direction == "up":
         return image_steps
     if options.verify == "version":
         return lambda changes, ranks: version_steps(changes, options)
@@ -42,7 +52,11 @@ def maker(options: Options) -> MakeSteps:
 
 def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]:
     """Returns what makes the steps of a batch that runs in log order under these options."""
-    if options.verify == "image":
+    if (stamp := options.stamp) is not None:
+        return lambda changes: stamp_steps(changes, stamp)
+    if options.direction == "down":
+        return displacing_steps
+    if options.verify == "image" or options.direction == "up":
         return image_steps_in_order
     if options.verify == "version":
         return lambda changes: version_steps(changes, options)
@@ -51,6 +65,12 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
 
 def require(binding: Binding, options: Options) -> None:
     """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
+    if options.stamp is not None:
+        require_stamps(binding, options.stamp)
+    if options.direction == "down":
+        require_blind(binding)
+    elif options.direction == "up":
+        _require_decidable(binding, options)
     if options.verify == "off":
         return
     name, wish = binding.shape.name, f"`verify: {options.verify}`"
@@ -78,6 +98,14 @@ def require(binding: Binding, options: Options) -> None:
         raise SchemaMismatch(
             f"{wish}: {binding.name}.{column} may be NULL, which is no version; make it NOT NULL at the target, or set "
             "`verify: off`"
+        )
+
+
+def _require_decidable(binding: Binding, options: Options) -> None:
+    words = options.policies.get(binding.name, TableWords())
+    if problem := next(problems(words, binding), ""):
+        raise SchemaMismatch(
+            f"conflicts of {binding.name} cannot be decided: {problem}; or leave the table out of the feed"
         )
 
 

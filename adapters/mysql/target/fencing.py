@@ -52,8 +52,11 @@ class Fencing:
         schema: str,
         lock_seconds: int,
         entry: Entry | None = None,
+        stamps: bool = False,
     ) -> None:
+        """`stamps`: triggers that stamp rows stand aside for our sessions (`adapters.stamps`)."""
         self._entry = entry
+        self._stamps = stamps
         self.endpoint = endpoint
         self.epoch = 0
         self.schema = quote("mysql", schema)
@@ -87,7 +90,7 @@ class Fencing:
 
     async def open(self, number: int) -> TargetSession:
         """Open a session that holds lock `number` under our epoch; an older one that still does is ended."""
-        session = await open_session(self.endpoint, self._lock_seconds)
+        session = await self._opened()
         try:
             await self._claim(session, number)
             if self.verify is not None:
@@ -99,13 +102,19 @@ class Fencing:
             raise
         return session
 
+    async def _opened(self) -> TargetSession:
+        session = await open_session(self.endpoint, self._lock_seconds)
+        if self._stamps:
+            await session.run([b"SET @tidelock_apply=1"])
+        return session
+
     async def take(self) -> TargetSession:
         """Raise the epoch and end all older sessions.  Returns the control session, its transaction ended.
 
         An older owner's open batches get the lock timeout to commit; then their sessions are killed.
         Raises Fenced if yet another owner came after us, and Overtaken if one came since our run looked.
         """
-        session = await open_session(self.endpoint, self._lock_seconds)
+        session = await self._opened()
         try:
             await self._raise_epoch(session)
             await self._end_all(session)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
-from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
+from tidelock.adapters.postgres.target.stamped_statements import StampedStatements
 from tidelock.adapters.postgres.target.statements import StepStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.engine.model.origin import Origin
@@ -24,7 +24,7 @@ class BatchScript:
 
     def __init__(self, bookkeeping: BookkeepingSql, zero_dates: ZeroDates) -> None:
         self._bookkeeping = bookkeeping
-        self.steps = StepStatements(zero_dates, CheckedStatements)
+        self.steps = StepStatements(zero_dates, StampedStatements)
 
     def before(self, id_: EffectId, covered: bytes, origin: Origin | None, seen: Position | None) -> list[str]:
         """Return the beginning of a batch, with its receipt; the arguments as `ApplyBatch` has them."""

@@ -42,9 +42,17 @@ def application_name(feed: str, group: int) -> str:
 
 
 class SessionSettings:
-    """The settings that all sessions of a sink share.  `lock_timeout_seconds` bounds every wait for a lock."""
+    """The settings that all sessions of a sink share.  `lock_timeout_seconds` bounds every wait for a lock.  `stamps`:
+    triggers that stamp rows stand aside (`adapters.stamps`)."""
 
-    def __init__(self, endpoint: Endpoint, name: str, synchronous_commit: bool, lock_timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        name: str,
+        synchronous_commit: bool,
+        lock_timeout_seconds: float,
+        stamps: bool = False,
+    ) -> None:
         self.endpoint = endpoint
         self.name = name
         self.settings = {
@@ -69,6 +77,7 @@ class SessionSettings:
             "tcp_keepalives_idle": "15",
             "tcp_keepalives_interval": "5",
             "tcp_keepalives_count": "3",
+            **({"tidelock.apply": "on"} if stamps else {}),
         }
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
