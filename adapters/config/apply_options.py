@@ -37,10 +37,8 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         versions={name: column for name in tables if (column := version_of(feed, name))},
         replace=feed.on_conflict == "replace",
     )
-    if feed.conflicts is not None and feed.sites is not None:
-        options = msgspec.structs.replace(
-            options, direction=feed.conflicts.direction(feed.sites), policies=policies_of(feed, tables)
-        )
+    if feed.conflicts is not None:
+        options = msgspec.structs.replace(options, direction=feed.direction, policies=policies_of(feed, tables))
     if feed.sites is not None:
         options = msgspec.structs.replace(options, coalesce_rows=0)  # a table waits for changes of one origin alone
     if feed.source_url.dialect == "postgres" or feed.sites is not None:

@@ -38,8 +38,8 @@ class TableConflicts(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[
         str,
         Meta(
-            description="For `latest`: the column, by its name at the target, that grows with every change of a row. "
-            "Default: commit times are compared."
+            description="For `latest`: the column, by its name at the target, that grows with every change of a row: "
+            "a number, a date or a time."
         ),
     ] = ""
     groups: Annotated[
@@ -103,7 +103,11 @@ def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> It
             if name in seen:
                 yield ("groups", i, "columns"), f"{name} is in a group already"
             seen.add(name)
-    yield from _policy_problems(conflicts.of(table))
+    words = conflicts.of(table)
+    yield from _policy_problems(words)
+    named = [words.default, *words.types.values(), *(group.policy for group in words.groups)]
+    if Policy.LATEST.value in named and not words.version:
+        yield (), "`latest` needs the column that tells which row is later: `conflicts: {version: COLUMN}`"
 
 
 def _policy_problems(words: TableWords) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.conflict_options import Direction
 from tidelock.engine.model.records import Position, TableName
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"
@@ -272,6 +273,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the target's name for a source table; its own name where no rule matches."""
         rule = self.select(name)
         return rule.target_name(name) if rule else name
+
+    @property
+    def direction(self) -> Direction:
+        """Direction towards the arbiter of its conflicts, if it has one."""
+        if self.conflicts is None or self.sites is None:
+            return "none"
+        return self.conflicts.direction(self.sites)
 
     @property
     def starts_where_kept(self) -> bool:

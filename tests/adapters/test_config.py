@@ -339,7 +339,8 @@ TABLE = "  - source: shop.account\n"
 def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> None:
     said = "conflicts: {arbiter: eu, default: arrival, types: {update_missing: delete wins}}\n"
     own = "    conflicts: {version: at, types: {update_missing: spoke}, groups: [{columns: [a, b], policy: delta}]}\n"
-    feed = read(PAIR.replace(TABLE, TABLE + own + "  - {source: b.*, conflicts: {default: latest}}\n") + said)
+    others = "  - {source: b.*, conflicts: {default: latest, version: v}}\n"
+    feed = read(PAIR.replace(TABLE, TABLE + own + others) + said)
     assert feed.conflicts is not None and feed.sites is not None
     assert feed.conflicts.direction(feed.sites) == "up"
     (one, other) = (feed.conflicts.of(rule.conflicts) for rule in feed.tables)
@@ -358,6 +359,7 @@ def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> No
         (PAIR + "conflicts: {arbiter: eu, default: newest}\n", "'newest' is not known; use stop or arrival or"),
         (PAIR + "conflicts: {arbiter: eu, default: delta}\n", "`delta` is for columns, not for whole rows"),
         (PAIR + "conflicts: {arbiter: eu, types: {gone: stop}}\n", "conflicts.types.gone: 'gone' is not known; use"),
+        (PAIR + "conflicts: {arbiter: eu, default: latest}\n", "tables[0].conflicts: `latest` needs the column"),
         (PAIR + "conflicts: {arbiter: eu}\nverify: image\n", "verify: a feed with `conflicts` looks at each row"),
         (PAIR + "conflicts: {arbiter: eu}\non_conflict: replace\n", "on_conflict: policies of `conflicts` say it"),
         (PAIR + "conflicts: {arbiter: eu}\nconsistency: transaction\n", "consistency: conflicts are decided row"),
