@@ -37,8 +37,8 @@ class Pair:
         self.network = network
         self.arbiter, self.spoke = network["eu"], network["us"]
         self.down, self.up = network.feeds["eu>us"], network.feeds["us>eu"]
-        self.down.options["conflicts"] = {"arbiter": "eu"}
-        self.up.options["on_conflict"] = "replace"
+        for feed in (self.down, self.up):
+            feed.options["conflicts"] = {"arbiter": "eu", "default": "arrival"}
         for node in (self.arbiter, self.spoke):
             for table, statement in TABLES.items():
                 node.send(statement)
