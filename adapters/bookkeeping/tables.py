@@ -33,6 +33,7 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 - `prepared` of a run is JSON of
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.
+- `permit` of a run is JSON of `bookkeeping.permits.PermitWord`, NULL without a permit.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
@@ -135,6 +136,7 @@ _COLUMNS = {
   beat_at {timestamp} NULL DEFAULT NULL,
   lease_seconds int NOT NULL,
   prepared {long_text},
+  permit {long_text},
   PRIMARY KEY (feed, grp)""",
     "tidelock_forms": """
   feed varchar(64) NOT NULL,

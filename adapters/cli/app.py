@@ -94,12 +94,18 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the feed over from a run that is alive, which then ends.")
     ] = False,
+    without_permit: Annotated[
+        bool,
+        typer.Option(
+            "--without-permit", help="Apply whether its sister does or not (`permit`), as --until-caught-up does too."
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Replicate, until stopped; a feed that runs already elsewhere is left alone (exit code 1)."""
     from tidelock.adapters.cli.running import run
 
-    return run(feed, until_caught_up, json, take_over)
+    return run(feed, until_caught_up, json, take_over, without_permit)
 
 
 @app.command()

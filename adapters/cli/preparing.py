@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 
 if TYPE_CHECKING:
     from tidelock.adapters.app.init_plan import PlannedStatement

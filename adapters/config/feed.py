@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
@@ -255,6 +256,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
     sites: Annotated[
         FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
+    ] = None
+    permit: Annotated[
+        FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
     ] = None
 
     def select(self, name: TableName) -> TableRule | None:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
+from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
@@ -86,6 +87,7 @@ def config_page() -> str:
     parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
     parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
     parts += ["\n## `hive`\n", _keys(Hive), "\n## `copy`\n", _keys(Copy), "\n## `sites`\n", _keys(FeedSites)]
+    parts += ["\n## `permit`\n", _keys(FeedPermit)]
     return "\n".join([*parts, SECRETS])
 
 
@@ -115,7 +117,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    names |= dict.fromkeys((Columns, Copy, FeedSites, Hive, Spark), "keys below")
+    names |= dict.fromkeys((Columns, Copy, FeedPermit, FeedSites, Hive, Spark), "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 
