@@ -68,6 +68,7 @@ class PermitWatch:
         self._permit = Permit(self._sister, self._limits)
         self._first: int | None = None  # of the sister's numbers, the one that was seen first
         self._word: PermitWord | None = None  # of the sister
+        self._over = False  # its last run has ended in order
         self._silent = ""  # why its row cannot be read
         self._session = 0
         self._at_end = time.monotonic()  # when this feed had nothing left to apply
@@ -112,6 +113,7 @@ class PermitWatch:
     async def _read(self, source: TargetSession) -> None:
         rows = await source.fetch(sister_query(source.dialect, self._schema), self._sister)
         number, text = rows[0] if rows else (None, None)
+        self._over = bool(rows) and number is None
         self._word = read_word(text)
         if number is None or self._word is None:
             return
@@ -164,6 +166,8 @@ class PermitWatch:
         return f"the sister {sister} is behind: {lag:.0f} s, and {self._limits.lag_us / 1e6:.0f} s may be (`permit`)"
 
     def _at_source(self) -> str:
+        if self._over:
+            return "its last run has ended"
         if self._first is None and self._word is None:
             return f"nothing in {self._schema}.tidelock_runs at {self._place}; does it run, with `permit`?"
         return f"its row at {self._place} does not move"
