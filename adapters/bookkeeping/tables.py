@@ -13,6 +13,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
 | `tidelock_forms`     | form of a source's table   | the place of the log from which it holds, and the form           |
 | `tidelock_site`      | site (`operator.sites`)    | the server that has the name; `own`: this one                    |
+| `tidelock_pair`      | feed of a pair (`pair`)    | whether the sites were made equal, so that both may write        |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
@@ -53,6 +54,7 @@ from tidelock.adapters.config.url import Dialect
 RECEIPTS: Final = "tidelock_progress"
 CHECKPOINTS: Final = "tidelock_checkpoint"
 SITES: Final = "tidelock_site"
+PAIRS: Final = "tidelock_pair"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -63,6 +65,7 @@ TABLES = (
     "tidelock_runs",
     "tidelock_forms",
     SITES,
+    PAIRS,
 )
 
 _COLUMNS = {
@@ -154,6 +157,12 @@ _COLUMNS = {
   own int NOT NULL,
   bound_at {timestamp} NOT NULL DEFAULT {now},
   PRIMARY KEY (site)""",
+    "tidelock_pair": """
+  feed varchar(64) NOT NULL,
+  pair varchar(64) NOT NULL,
+  state varchar(16) NOT NULL,
+  changed_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
@@ -394,5 +395,6 @@ def _plugin(name: str, text: str) -> None:
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 app.add_typer(log, name="log")
+app.add_typer(pair, name="pair")
 for _name, _text in EXPECTED.items():
     _plugin(_name, _text)
