@@ -121,9 +121,14 @@ class BookkeepingSql:
         mine = f"{self._mine} AND epoch={self._fencing.epoch}"
         return f"UPDATE {self._table}owner SET ddl_passed={passed} WHERE {mine}".encode()
 
-    def drop_receipts(self, receipts: Sequence[EffectId]) -> Iterator[bytes]:
-        """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into."""
-        return self._delete("progress", "epoch,batch", [f"({id.epoch:d},{id.counter:d})" for id in receipts])
+    def drop_receipts(self, receipts: Sequence[EffectId], *, verdicts: bool = False) -> Iterator[bytes]:
+        """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into.
+
+        `verdicts`: and the verdicts of their batches, which are in the log."""
+        batches = [f"({id.epoch:d},{id.counter:d})" for id in receipts]
+        yield from self._delete("progress", "epoch,batch", batches)
+        if verdicts:
+            yield from self._delete("verdicts", "epoch,batch", batches)
 
     def _delete(self, table: str, columns: str, tuples: Sequence[str]) -> Iterator[bytes]:
         keys = "feed,grp," + columns

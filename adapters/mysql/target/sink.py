@@ -19,10 +19,12 @@ from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.commit_audit import CommitAudit
+from tidelock.adapters.mysql.target.conflict_bookkeeping import ConflictSql
 from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.copying import TargetCopying
 from tidelock.adapters.mysql.target.ddl import DdlRunner
@@ -82,7 +84,12 @@ class MySqlSink(ChunkSink):
         self._target_name = options.target_name
         self._statements: dict[Binding, TableStatements] = {}
         self._checked: dict[Binding, CheckedStatements] = {}
+        conflicts = ConflictSql(schema, options.feed, options.group, options.sites)
+        self._arbitration = Arbitration(
+            self._bookkeeping, conflicts, self._audit, self._statements_of, self._checked_of
+        )
         self._gate = DeadlockGate()
+        self._arbitrates = options.arbitrates
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
@@ -98,6 +105,8 @@ class MySqlSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
+        if effect.decide is not None or effect.told:
+            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
         return await lane.begin(effect.id, self._transact(lane, effect))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
@@ -221,7 +230,8 @@ class MySqlSink(ChunkSink):
             await self._fencing.fence(session)
             batch = BatchScript(session, self._statements_of)
             bookkeeping = self._bookkeeping
-            for sql in (bookkeeping.save_checkpoint(effect.position), *bookkeeping.drop_receipts(effect.drop)):
+            dropped = bookkeeping.drop_receipts(effect.drop, verdicts=self._arbitrates)
+            for sql in (bookkeeping.save_checkpoint(effect.position), *dropped):
                 batch.add(sql, "checkpoint")
             self._audit.checkpoint_sent(effect.position, effect.drop)
             async with self._audit.confirmed(session):
@@ -333,6 +343,7 @@ class MySqlSink(ChunkSink):
     def _forget_tables(self) -> None:
         self._statements.clear()
         self._checked.clear()
+        self._arbitration.forget_tables()
 
     async def _drop_all(self) -> None:
         self._forget_tables()

@@ -26,9 +26,11 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.target.arbitration import Arbitration
 from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
+from tidelock.adapters.postgres.target.conflict_bookkeeping import ConflictSql
 from tidelock.adapters.postgres.target.control_session import ControlSession
 from tidelock.adapters.postgres.target.copying import TargetCopying
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
@@ -73,6 +75,8 @@ class PostgresSink(ChunkSink):
         self._target_name = options.target_name
         self._replace = options.replace
         self._script = BatchScript(self._bookkeeping, zero_dates)
+        conflicts = ConflictSql(options.schema, feed, group, options.sites)
+        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
         super().__init__(self._copying)
@@ -98,11 +102,17 @@ class PostgresSink(ChunkSink):
         await asyncio.gather(*(lane.close() for lane in self._lanes))
         await self._copying.close()
         await self._control.close()
+        self._forget_tables()
+
+    def _forget_tables(self) -> None:
         self._script.steps.forget_tables()
+        self._arbitration.forget_tables()
 
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
+        if effect.decide is not None or effect.told:
+            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
         return await lane.begin(effect.id, self._transact(lane, effect))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
@@ -274,7 +284,7 @@ class PostgresSink(ChunkSink):
         found = await self._control.do(pass_once)
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
-        self._script.steps.forget_tables()
+        self._forget_tables()
         self._tables = found
         return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
