@@ -75,10 +75,10 @@ class Beginning:
             self._say(f"{name}: is open already")
             return
         asyncio.run(self._prepare())
-        self._say(f"{name}: the rows are copied")
+        self._say(f"{name}: copying rows")
         with Runner(self._pair, self._forward, self._tell, ["--without-permit"]) as runner:
             self._await_copies(runner)
-            self._say(f"{name}: both ends are compared")
+            self._say(f"{name}: comparing both ends")
             report = self._verify(self._forward.feed)
             if not report.equal:
                 raise CannotBegin(
