@@ -50,7 +50,7 @@ class Pipeline:
         self._context = context
         self._barrier = Barrier()
         self._ddl_passed = taken.ddl_passed
-        fence = Fence(taken.receipts)
+        fence = Fence(taken.receipts, blind=options.direction == "down")
         self.intake = LogIntake(taken.checkpoint, fence, self.streaming, self.copying, context, atomic=options.atomic)
         self.planner = WindowPlanner(
             options, taken, self.intake, self._barrier, fence, watermark, self.batches, self.copying, self.streaming,

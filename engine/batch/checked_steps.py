@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.conflict_options import TableWords
@@ -35,6 +36,8 @@ MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
 
 def maker(options: Options) -> MakeSteps:
     """Returns what makes the steps of a batch under these options."""
+    if options.direction == "down":
+        return blind_steps
     if options.verify == "image" or options.direction == "up":
         return image_steps
     if options.verify == "version":
@@ -44,6 +47,8 @@ def maker(options: Options) -> MakeSteps:
 
 def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]:
     """Returns what makes the steps of a batch that runs in log order under these options."""
+    if options.direction == "down":
+        return displacing_steps
     if options.verify == "image" or options.direction == "up":
         return image_steps_in_order
     if options.verify == "version":
@@ -53,6 +58,8 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
 
 def require(binding: Binding, options: Options) -> None:
     """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
+    if options.direction == "down":
+        require_blind(binding)
     if options.direction != "none":
         _require_decidable(binding, options)
     if options.verify == "off":

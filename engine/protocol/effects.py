@@ -13,6 +13,9 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 
+ChangeId: TypeAlias = tuple[str, int, int]
+"""A row's change as the log names it: source and number of its transaction, and ordinal."""
+
 
 class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
     """Id of an effect: `epoch` of the owner and `counter` within it, unique for the feed's life."""
@@ -57,6 +60,9 @@ class UpsertRows(msgspec.Struct, gc=False):
     `version`: as in `DeleteRows`.  A row that is there by key is overwritten only where its version is below that of
     the new one, unique columns included; no version (NULL) is an error (ErrorKind.ROW).
     `replaces`: a row of another key that holds a wanted unique value is deleted first (`on_conflict: replace`).
+    `blind`: a row that is there by key is overwritten, unique columns included (`engine.batch.blind_steps`).
+    `displaces`: the change that each row is of, where rows of other keys make room as with `replaces`, and are written
+    to `tidelock_conflicts`.
     """
 
     table: Binding
@@ -65,11 +71,13 @@ class UpsertRows(msgspec.Struct, gc=False):
     absent: bool = False
     version: int = -1
     replaces: bool = False
+    blind: bool = False
+    displaces: tuple[ChangeId, ...] = ()
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.absent or self.version >= 0 or self.replaces
+        return self.absent or self.version >= 0 or self.replaces or self.blind
 
 
 class UpdateRows(msgspec.Struct, gc=False):

@@ -3,6 +3,7 @@ row is told, and what lost is kept."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +94,7 @@ class Up:
             if "prefix: tidelock.verdict" in data:
                 told = msgspec.json.decode(data.partition("content:")[2])
                 image = told["image"]
-                found.append((told["table_name"], bytes.fromhex(told["row_key"]), image and bytes.fromhex(image)))
+                found.append((told["table_name"], b64decode(told["row_key"]), image and b64decode(image)))
         return found
 
     def rows(self, table: str) -> dict[int, tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
@@ -33,12 +34,13 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failur
 from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, outcome
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.displaced import any_displaces
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
@@ -121,16 +123,19 @@ class MySqlSink(ChunkSink):
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
                 deadlocks += 1
-                if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX:
+                taken = any_displaces(effect.steps) and is_duplicate(error)  # just after its holder was looked for
+                if not (taken or is_deadlock(error)) or deadlocks == DEADLOCKS_MAX:
                     return events.BatchFailed(effect.id, outcome(error))
-                self._gate.deadlocked(effect.steps)
+                if not taken:
+                    self._gate.deadlocked(effect.steps)
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
         with self._gate.of(() if effect.held else effect.steps) as turn:
             await turn.take()
-            batch = BatchScript(session, self._statements_of, receipt, self._checked_of)
+            record = partial(self._bookkeeping.record_displaced, origin=effect.origin)
+            batch = BatchScript(session, self._statements_of, receipt, self._checked_of, record)
             await batch.run(effect.steps)
             for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")

@@ -19,8 +19,7 @@ from tidelock.engine.protocol.effects import EffectId, ParkedRow
 from tidelock.engine.protocol.events import Decided
 
 VERDICT: Final = "tidelock.verdict"
-"""Prefix of a verdict's message; its content is JSON of the columns of `tidelock_verdicts`, bytes as hexadecimal
-digits."""
+"""Prefix of a verdict's message; its content is JSON of the columns of `tidelock_verdicts`, bytes in base64."""
 
 
 class ConflictSql:
@@ -54,8 +53,7 @@ class ConflictSql:
         """Tell a row to the spoke; `image`: None where there is none."""
         told: dict[str, Any] = {
             "feed": self._feed, "grp": self._group, "epoch": id.epoch, "batch": id.counter, "ordinal": ordinal,
-            "table_schema": table.schema, "table_name": table.table, "row_key": key.hex(),
-            "image": None if image is None else image.hex(),
+            "table_schema": table.schema, "table_name": table.table, "row_key": key, "image": image,
         }  # fmt: skip
         return f"SELECT pg_logical_emit_message(true, '{VERDICT}', {text(msgspec.json.encode(told).decode())})"
 
