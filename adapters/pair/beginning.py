@@ -17,6 +17,7 @@ import msgspec
 
 from tidelock.adapters.app.planned import prepare
 from tidelock.adapters.app.run import fix_start
+from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.edges import Edge
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.pair import Pair, PairFeed
@@ -28,6 +29,7 @@ from tidelock.adapters.pair.opening import opening, set_opening
 from tidelock.adapters.pair.runner import Runner, Tell
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.schema.create_table import full_identity
 from tidelock.adapters.wiring.sources import overview_of
 from tidelock.engine.capture.mapping import Mapping
 
@@ -96,6 +98,8 @@ class Beginning:
         """Makes all that stands before the first row is copied."""
         for one in self.feeds:
             await prepare(one.feed, apply=True)
+            if one.feed.conflicts is not None:
+                await _log_whole_rows(one.feed)
         report = await check_edge(self._pair, self._edge, self._first(self._forward.feed))
         if report.errors:
             raise Refused(report.errors)
@@ -156,6 +160,16 @@ class Beginning:
 
     def _say(self, text: str) -> None:
         self._tell("", text)
+
+
+async def _log_whole_rows(feed: Feed) -> None:
+    """Has a PostgreSQL source log the whole old row of each table: conflicts are found by it.  Raises SourceError."""
+    if feed.source_url.dialect != "postgres":
+        return
+    async with source_inspected(feed) as source:
+        for table in source.view.tables.values():
+            if table.identity == "key":
+                await source.execute(full_identity(table))
 
 
 def _is_due(seen: copies.CopiedTable | None) -> bool:

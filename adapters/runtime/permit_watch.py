@@ -37,9 +37,10 @@ class Reading(Protocol):
 
 
 class Held(Protocol):
-    """What holds on demand: the shell of a machine.  `wished`: no operator has paused it."""
+    """What holds on demand: the shell of a machine.  `wished`: no operator has paused it.  `stopping`: it ends."""
 
     wished: bool
+    stopping: bool
 
     @property
     def under_way(self) -> bool:
@@ -90,7 +91,8 @@ class PermitWatch:
                 await asyncio.sleep(DECIDE_SECONDS)  # the next look at what is known
                 if looking.done():
                     looking.result()
-                self._decide()
+                if not self._shell.stopping:
+                    self._decide()
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
