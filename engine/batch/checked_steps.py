@@ -60,7 +60,7 @@ def require(binding: Binding, options: Options) -> None:
     """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
     if options.direction == "down":
         require_blind(binding)
-    if options.direction != "none":
+    elif options.direction == "up":
         _require_decidable(binding, options)
     if options.verify == "off":
         return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.harness.network import Direction
-from bench.harness.pair import Pair
+from bench.harness.pair_file import Pair
 from bench.harness.rig import until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.tidelock import Process

@@ -154,7 +154,7 @@ async def _met(session: TargetSession, statements: ConflictStatements, change: D
     found = await session.connection.fetchrow(statements.met(change.before, key))
     row = None if found is None else statements.row(found[1:])
     holders = list[Holder]()
-    for columns, query in statements.holders(change.after, key) if change.after is not None else ():
+    for columns, query in statements.others(change.after, key) if change.after is not None else ():
         holders += [Holder(columns, statements.row(held)) for held in await session.connection.fetch(query)]
     return Met(row, unseen=found is not None and not found[0], holders=tuple(holders))
 

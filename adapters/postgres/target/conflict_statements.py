@@ -42,7 +42,7 @@ class ConflictStatements(CheckedStatements):
         condition = " AND ".join(same) or "true"
         return f"SELECT {condition}, {self._asked} FROM {self.table} AS t WHERE {self._keyed(key)} FOR UPDATE"
 
-    def holders(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
+    def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
         """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:
