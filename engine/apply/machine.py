@@ -218,6 +218,7 @@ class ApplyMachine:
             hindrances=self.hindrances,
             replaced=batches.replaced_rows,
             waiting=self._waiting,
+            conflicts=dict(batches.conflicts),
         )
 
     @property
