@@ -24,6 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.demo_servers import SCHEMA, WAYS, Source, Way, furnish, source_url
+from bench.demo_two_way import TwoWays
+from bench.demo_two_way import demo as play_two_ways
+from bench.demo_two_way import table as two_way_table
 from bench.harness.compare import Differences, compare
 from bench.harness.servers import Server, ServerFailed, ServerMissing
 from bench.harness.servers.place import free_port
@@ -37,6 +40,7 @@ from tidelock.adapters.runtime.table_copy import TableCopy
 
 SEED = 20
 LANES = 8
+MOST_TWO_WAY_RATE = 100
 CHUNK_ROWS = 10_000
 COPY_KILL_AT = 0.3
 KILL_AT = 0.8
@@ -234,11 +238,15 @@ def command(
     source: Annotated[Source, typer.Option(help="Which server is the source; the other one is the target.")] = (
         Source.MARIADB
     ),
+    two_way: Annotated[
+        bool, typer.Option("--two-way", help="Two shops that both write, a cut, a conflict, the equal end.")
+    ] = False,
 ) -> int:
     """Copy and replicate a busy shop between two databases, kill the replicator on the way, and compare every row."""
+    outcome: Outcome | TwoWays
     try:
         with terminated():
-            outcome = _demo(seconds * rate, rate, WAYS[source])
+            outcome = _two_way(rate) if two_way else _demo(seconds * rate, rate, WAYS[source])
     except KeyboardInterrupt:
         print("demo: stopped; its servers and files are gone", file=sys.stderr)
         return 130
@@ -246,10 +254,15 @@ def command(
         hint = "\n`make demo` installs the servers first." if isinstance(error, ServerMissing) else ""
         print(f"demo: {error}{hint}", file=sys.stderr)
         return REFUSED
-    Console().print(_table(outcome, WAYS[source]))
+    Console().print(two_way_table(outcome) if isinstance(outcome, TwoWays) else _table(outcome, WAYS[source]))
     if outcome.differences.total:
         print(outcome.differences, file=sys.stderr)
     return DIFFERENT if outcome.differences.total else OK
+
+
+def _two_way(rate: int) -> TwoWays:
+    screen = PlainScreen("MariaDB", "PostgreSQL", "{:,} row changes committed at eu, {:,} at us")
+    return play_two_ways(min(rate, MOST_TWO_WAY_RATE), screen)
 
 
 def _demo(changes: int, rate: int, way: Way) -> Outcome:

@@ -53,11 +53,11 @@ class LiveScreen:
 
 
 class PlainScreen:
-    """A line every few seconds, for logs and pipes."""
+    """A line every few seconds, for logs and pipes.  `line`: what it says of the two numbers."""
 
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str, target: str, line: str = "") -> None:
         self._due = 0.0
-        self._source, self._target = source, target
+        self._line = line or f"{{:,}} row changes committed in {source}, {{:,}} applied to {target}"
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -66,7 +66,7 @@ class PlainScreen:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + PLAIN_SECONDS
-        self.say(f"  {committed:,} row changes committed in {self._source}, {replicated:,} applied to {self._target}")
+        self.say(f"  {self._line.format(committed, replicated)}")
         for copy in copies:
             if not copy.done:
                 self.say(f"    {copy}")

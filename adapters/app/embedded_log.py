@@ -26,6 +26,9 @@ class EmbeddedLog:
     `order(position, further, stored)`: makes the capture order that reads on from `position`.  `first`: a process that
     has been started already, so that its imports overlap the takeover.  `forms`: keeps forms of tables at the target,
     before what is behind them in the log is told.
+
+    `readings`: how often reading has begun.  `proven`: in the present reading something was read of the log: where that
+    needs a proof that receipts are in it (`adapters.mysql.binlog.probe`), it stands before.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class EmbeddedLog:
         self._reading: asyncio.Task[None] | None = None
         self._delay = 0.0
         self._heard: float | None = None  # None: nothing is asked for
+        self.readings = 0
+        self.proven = False
         self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
@@ -82,6 +87,7 @@ class EmbeddedLog:
             self._reading = asyncio.current_task()
             if self._forms is not None and not await self._done(functools.partial(self._forms.read_on, position)):
                 return
+            self.readings, self.proven = self.readings + 1, False
             order = self._order(position, further, self._stored)
             capture = self._capture = self._capture or CaptureProcess(order.source)
             await capture.begin(order)
@@ -105,6 +111,7 @@ class EmbeddedLog:
                     return
                 capture.learned.clear()
             self._delay = 0.0
+            self.proven = True
             self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
             if self._goal is not None and capture.looked is not None:

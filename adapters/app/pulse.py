@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import msgspec
 
 from tidelock.adapters.bookkeeping.lease import Claim
+from tidelock.adapters.bookkeeping.permits import WORD_SECONDS
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.runs import BEAT_SECONDS
 from tidelock.adapters.ports.capture_messages import Unanswered
@@ -33,9 +34,9 @@ END_SECONDS: Final = 3.0
 class Line(Protocol):
     """A session at the target that holds the claim's lock.  Every method raises what its driver raises."""
 
-    async def beat(self, prepared: str) -> bool:
-        """Renews the sign of life; returns False where the row holds another run's name.  `prepared`: for the column of
-        that name, '' for NULL.
+    async def beat(self, prepared: str, permit: str) -> bool:
+        """Renews the sign of life; returns False where the row holds another run's name.  `prepared`, `permit`: for the
+        columns of these names, '' for NULL.
         """
         ...
 
@@ -58,6 +59,7 @@ class Pulse:
 
     _displaced: Callable[[], None]
     _prepared: Callable[[], Unanswered]
+    _permit: Callable[[], str] | None
 
     def __init__(self, feed: Feed, claim: Claim) -> None:
         self._feed = feed
@@ -73,15 +75,20 @@ class Pulse:
         """Seconds since the target last answered."""
         return max(0.0, time.monotonic() - self._answered - BEAT_SECONDS)
 
-    def watch(self, displaced: Callable[[], None], prepared: Callable[[], Unanswered]) -> None:
-        """Calls `displaced` once another run's name is in the row.  The result of `prepared` goes with each sign of
-        life.
+    def watch(
+        self,
+        displaced: Callable[[], None],
+        prepared: Callable[[], Unanswered],
+        permit: Callable[[], str] | None = None,
+    ) -> None:
+        """Calls `displaced` once another run's name is in the row.  The results of `prepared` and `permit` go with each
+        sign of life, which is given as often as the sister looks where there is a permit.
         """
-        self._displaced, self._prepared = displaced, prepared
+        self._displaced, self._prepared, self._permit = displaced, prepared, permit
 
     def unwatch(self) -> None:
         """Ends `watch`: nobody is told of a takeover from now on."""
-        self._displaced, self._prepared = _nothing, Unanswered
+        self._displaced, self._prepared, self._permit = _nothing, Unanswered, None
 
     def begin(self) -> None:
         """Starts the heartbeat."""
@@ -121,11 +128,12 @@ class Pulse:
                 if not failing:
                     log.warning("feed %s: no sign of life at the target: %s", self._feed.name, _told(error))
                 failing = True
-            await asyncio.sleep(BEAT_SECONDS)
+            await asyncio.sleep(BEAT_SECONDS if self._permit is None else WORD_SECONDS)
 
     async def _beat(self, line: Line) -> None:
         prepared = self._prepared()
-        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else ""):
+        permit = "" if self._permit is None else self._permit()
+        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else "", permit):
             self._known = True
         elif self._known and await line.owner() not in ("", self.claim.token):
             self._displaced()

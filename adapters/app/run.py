@@ -37,6 +37,7 @@ from tidelock.adapters.row_copy.copier import SparkCopier
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, NoJournal
+from tidelock.adapters.runtime.permit_watch import PermitWatch
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.runtime.slot_watch import SlotWatch
@@ -265,10 +266,13 @@ async def _run(
     life.slot.begin()
     await life.serve(feed.http_address)
     life.shell = shell
-    life.pulse.watch(shell.displaced, lambda: shell.unanswered)
+    permit = PermitWatch(feed, shell, log, machine.status, progress.message) if feed.permit else None
+    life.pulse.watch(shell.displaced, lambda: shell.unanswered, (lambda: permit.word) if permit is not None else None)
     if fault.stopped:
         shell.stop()
     reporter = asyncio.get_running_loop().create_task(sampler.report())
+    if permit is not None:
+        shell.beside(permit.run())
     try:
         await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
     finally:

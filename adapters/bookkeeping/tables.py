@@ -13,6 +13,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
 | `tidelock_forms`     | form of a source's table   | the place of the log from which it holds, and the form           |
 | `tidelock_site`      | site (`operator.sites`)    | the server that has the name; `own`: this one                    |
+| `tidelock_pair`      | feed of a pair (`pair`)    | whether the sites were made equal, so that both may write        |
 | `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
 | `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
 
@@ -35,6 +36,7 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 - `prepared` of a run is JSON of
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.
+- `permit` of a run is JSON of `bookkeeping.permits.PermitWord`, NULL without a permit.
 
 - `floor` of a site: the latest time of a tombstone that was taken away there; what is written is stamped above it.
 - `type` and `outcome` of a conflict are words of `engine.two_way` (`Conflict`, `Outcome`, or `displaced`); `incoming`
@@ -61,6 +63,7 @@ from tidelock.adapters.config.url import Dialect
 RECEIPTS: Final = "tidelock_progress"
 CHECKPOINTS: Final = "tidelock_checkpoint"
 SITES: Final = "tidelock_site"
+PAIRS: Final = "tidelock_pair"
 CONFLICTS: Final = "tidelock_conflicts"
 VERDICTS: Final = "tidelock_verdicts"
 TABLES = (
@@ -73,6 +76,7 @@ TABLES = (
     "tidelock_runs",
     "tidelock_forms",
     SITES,
+    PAIRS,
     CONFLICTS,
     VERDICTS,
 )
@@ -148,6 +152,7 @@ _COLUMNS = {
   beat_at {timestamp} NULL DEFAULT NULL,
   lease_seconds int NOT NULL,
   prepared {long_text},
+  permit {long_text},
   PRIMARY KEY (feed, grp)""",
     "tidelock_forms": """
   feed varchar(64) NOT NULL,
@@ -166,6 +171,12 @@ _COLUMNS = {
   bound_at {timestamp} NOT NULL DEFAULT {now},
   floor bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (site)""",
+    "tidelock_pair": """
+  feed varchar(64) NOT NULL,
+  pair varchar(64) NOT NULL,
+  state varchar(16) NOT NULL,
+  changed_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed)""",
     "tidelock_conflicts": """
   feed varchar(64) NOT NULL,
   grp int NOT NULL,

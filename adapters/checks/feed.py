@@ -20,6 +20,7 @@ from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.checks.stamps import check_stamped, check_stamps
 from tidelock.adapters.checks.tables import check_pair
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import sites
 from tidelock.adapters.operator.start_copy import check_empty
 from tidelock.adapters.operator.upgrade import advice, older
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
@@ -50,7 +51,17 @@ async def check(feed: Feed) -> CheckReport:
                 findings = await _both_sides(feed, source, target)
         except SourceError as problem:
             findings = [error("server-refused", problem.message, problem.hint)]
-    return report(findings + await _log_findings(feed))
+    return report(findings + await _site_findings(feed) + await _log_findings(feed))
+
+
+async def _site_findings(feed: Feed) -> list[Finding]:
+    try:
+        await sites.compare(feed)
+    except sites.SiteRefused as refused:
+        return [error("site", str(refused), refused.hint)]
+    except TargetError:
+        return []  # as is said elsewhere
+    return []
 
 
 async def _log_findings(feed: Feed) -> list[Finding]:

@@ -9,6 +9,7 @@ import typer
 
 from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
@@ -95,12 +96,18 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the feed over from a run that is alive, which then ends.")
     ] = False,
+    without_permit: Annotated[
+        bool,
+        typer.Option(
+            "--without-permit", help="Apply whether its sister does or not (`permit`), as --until-caught-up does too."
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Replicate, until stopped; a feed that runs already elsewhere is left alone (exit code 1)."""
     from tidelock.adapters.cli.running import run
 
-    return run(feed, until_caught_up, json, take_over)
+    return run(feed, until_caught_up, json, take_over, without_permit)
 
 
 @app.command()
@@ -403,5 +410,6 @@ app.add_typer(rows, name="rows")
 app.add_typer(conflicts, name="conflicts")
 app.add_typer(ddl, name="ddl")
 app.add_typer(log, name="log")
+app.add_typer(pair, name="pair")
 for _name, _text in EXPECTED.items():
     _plugin(_name, _text)

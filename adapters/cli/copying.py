@@ -13,7 +13,7 @@ from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.cli.watching import copy_cells
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.operator import copies as copy_books
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable

@@ -6,7 +6,7 @@ import asyncio
 
 from tidelock.adapters.cli.failure import OK, CommandError
 from tidelock.adapters.cli.output import print_json
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 
 SHOWN_BYTES = 64
 

@@ -28,7 +28,7 @@ class Plain(NamedTuple):
 _ALL = {**_JSON, "--all": "everything"}
 _UNTIL = {**_JSON, "--until-caught-up": "until_caught_up"}
 COMMANDS: Mapping[str, Plain] = {
-    "run": Plain("running", "run", {**_UNTIL, "--take-over": "take_over"}),
+    "run": Plain("running", "run", {**_UNTIL, "--take-over": "take_over", "--without-permit": "without_permit"}),
     "worker": Plain("running", "worker", _UNTIL, words={"--name": "name"}),
     "check": Plain("preparing", "check"),
     "init": Plain("preparing", "init", {**_JSON, "--apply": "apply"}),

@@ -14,7 +14,7 @@ import msgspec
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.operator import feed_control
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.process.way_out import FILL_ANEW
 
 if TYPE_CHECKING:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 from json import dumps
 
+import msgspec
+
 from tidelock.adapters.cli.failure import OK, CommandError
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 
 
-def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
-    """Runs a feed; returns the exit code."""
+def run(path: str, until_caught_up: bool, json: bool, take_over: bool, without_permit: bool = False) -> int:
+    """Runs a feed; returns the exit code.
+
+    One that ends by itself once it has caught up asks no permit: of two, the first to end would stop the other.
+    """
     feed = load(path)
+    if until_caught_up or without_permit:
+        feed = msgspec.structs.replace(feed, permit=None)
     if feed.log_url is not None:
         raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
     if feed.target_url.scheme == "hive":

@@ -18,7 +18,7 @@ from tidelock.adapters.cli.failure import DIFFERENT, OK, CommandError, explained
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.cli.verifying import Screen, summary, write
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 
 if TYPE_CHECKING:
     from tidelock.adapters.verify.schedule import ScheduleState

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidelock.adapters.cli.failure import OK
 from tidelock.adapters.cli.output import print_json
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 
 
 def sequences(path: str, only: Sequence[str], apply: bool, json: bool) -> int:

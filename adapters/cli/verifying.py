@@ -14,7 +14,7 @@ import msgspec
 from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.process import private_files
 
 if TYPE_CHECKING:

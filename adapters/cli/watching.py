@@ -12,7 +12,7 @@ from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_facts, print_json, print_table, span
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, Status
@@ -137,6 +137,7 @@ def _facts(seen: Status) -> list[tuple[str, str]]:
         facts += [("gtids", seen.checkpoint.gtids)] if seen.checkpoint.gtids else []
     facts += _scale_out_facts(seen.scale_out) if seen.scale_out else []
     facts += [("prepared", str(seen.unanswered))] if seen.unanswered.xid else []
+    facts += [("permit", permit_words(seen))] if permit_words(seen) else []
     facts += [("epoch", str(seen.epoch)), ("receipts", f"{seen.receipts:,}")]
     if seen.halted:
         facts.append(("alarm", str(seen.halted.alarm)))
@@ -154,6 +155,14 @@ def _state(seen: Status) -> str:
         return f"{word} {run}"
     ended = "in order" if run.silent_seconds is None else f"without a word {span(run.silent_seconds)} ago"
     return f"{word}: the last run was {run}, and ended {ended}"
+
+
+def permit_words(seen: Status) -> str:
+    """Returns what the run says of its permit; '' where it has none, or nobody runs."""
+    word = seen.run.permit if seen.run is not None else None
+    if word is None or seen.activity != "running":
+        return ""
+    return f"closed: {word.held}" if word.held else "open" if word.ready else "closed: paused"
 
 
 def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int:

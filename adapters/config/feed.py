@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
+from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
@@ -261,6 +262,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
     sites: Annotated[
         FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
+    ] = None
+    permit: Annotated[
+        FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
     ] = None
     conflicts: Annotated[
         FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")

@@ -31,13 +31,16 @@ from tidelock.adapters.config.feed import (
     completed,
     yaml_keys,
 )
+from tidelock.adapters.config.permit import LEAST_AFTER_US, FeedPermit
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
-_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts}
+_PARTS = {
+    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts, "permit": FeedPermit
+}  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
@@ -58,12 +61,21 @@ def load(path: Path | str) -> Feed:
     return read(text, path)
 
 
+def parsed(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:
+    """Returns the text as plain data, and the line of each key.  Raises ConfigError."""
+    try:
+        return document.parse(text)
+    except document.DocumentError as error:
+        place = f"{path}, line {error.line}: " if error.line else f"{path}: "
+        raise ConfigError(place + str(error), line=error.line) from None
+
+
 def read(text: str, path: Path) -> Feed:
     """Reads the feed of a YAML text, and prints a hint on stderr for each former word in it.
 
     `path` names the text in errors, and its folder is where relative secrets are.  Raises ConfigError.
     """
-    reading = Reading(text, path)
+    reading = Reading(path, *parsed(text, path))
     feed = reading.feed()
     for hint in reading.hints:
         print(f"tidelock: {hint}", file=sys.stderr)
@@ -71,17 +83,16 @@ def read(text: str, path: Path) -> Feed:
 
 
 class Reading:
-    """Reads one text as a `Feed`.  `hints`: on former words in it.  Every method raises ConfigError."""
+    """Reads one document as a `Feed`.  `data`, `lines`: as `parsed` returns them.  `hints`: on former words in it.
 
-    def __init__(self, text: str, path: Path) -> None:
+    Every method raises ConfigError.
+    """
+
+    def __init__(self, path: Path, data: Any, lines: dict[KeyPath, int]) -> None:
         self.path = path
-        self.lines: dict[KeyPath, int] = {}
+        self.data, self.lines = data, lines
         self.hints: list[str] = []
         self._revealed: dict[str, str] = {}
-        try:
-            self.data, self.lines = document.parse(text)
-        except document.DocumentError as error:
-            raise ConfigError(self._place(error.line) + str(error), line=error.line) from None
 
     def feed(self) -> Feed:
         """Returns the feed, checked."""
@@ -103,6 +114,7 @@ class Reading:
         self._check_hive(feed)
         self._check_log(feed)
         self._check_sites(feed)
+        self._check_permit(feed)
         self._check_conflicts(feed)
         self._check_tables(feed)
         return completed(feed)
@@ -235,6 +247,14 @@ class Reading:
         if feed.target_url.scheme == "hive":
             self._fail(("sites",), "nothing comes back from Hive: leave them out")
 
+    def _check_permit(self, feed: Feed) -> None:
+        if feed.permit is None:
+            return
+        if feed.sites is None or not feed.sites.sister:
+            self._fail(("permit",), "it watches the feed that goes the other way: `sites: {…, sister: NAME}`")
+        if feed.permit.limits.after_us < LEAST_AFTER_US:
+            self._fail(("permit", "after"), "a feed tells of itself once a second: at least 3s")
+
     def _check_conflicts(self, feed: Feed) -> None:
         for i, rule in enumerate(feed.tables):
             for path, problem in table_problems(rule.conflicts, feed.conflicts):
@@ -323,6 +343,8 @@ class Reading:
             self._fail(path, f"{value!r} is not known; use {' or '.join(choices)}{_nearest(str(value), choices)}")
         if "`bool`" in problem:
             problem = "Expected true or false"
+        if path[:1] == ("permit",) and "regex" in problem:
+            problem = "Expected a length of time: 500ms, 10s, 5m, 1h"
         if path == ("feed",):
             problem = "Expected a name of a-z, 0-9, _ and -, at most 64 long"
         got = f", not {value!r}" if isinstance(value, str) and path and path[0] not in _URL_KEYS else ""

@@ -115,8 +115,9 @@ async def requests(book: Books) -> list[tuple[TableName, str]]:
 
 
 async def resync_pending(book: Books) -> bool:
-    """Returns whether the copy of a resync (`adapters.app.resync`) is queued and has not begun.  Raises TargetError."""
-    return any(mode == "resync" for _, mode in await requests(book))
+    """Returns whether a copy is queued and has not begun without which nothing may be applied: that of a resync
+    (`adapters.app.resync`), or into tables that must be empty, whatever `start` says by now.  Raises TargetError."""
+    return any(mode in ("resync", "fill") for _, mode in await requests(book))
 
 
 async def unfinished(book: Books) -> bool:

@@ -30,6 +30,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.bookkeeping.lease import Claim, lock_name, lock_of, place_of
+from tidelock.adapters.bookkeeping.permits import PermitWord, read_word
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.wiring.session import TargetSession
@@ -47,7 +48,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     `since`: seconds since 1970.  `silent_seconds`: None: it ended in order.  `beat`: its last sign of life, as a number
     that only differs from others.  `session`: whether its session is at the target.  `prepared`: the transaction that
-    the source has prepared for long and not decided.
+    the source has prepared for long and not decided.  `permit`: what it says of its permit; None: it has none.
     """
 
     token: str
@@ -60,6 +61,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: int
     session: bool
     prepared: Unanswered = Unanswered()
+    permit: PermitWord | None = None
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -146,13 +148,13 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
         moment, now = "unix_timestamp({})", "now(6)"
     columns = f"{moment.format('since')}, {moment.format('beat_at')}, {moment.format(now)}"
     rows = await target.fetch(
-        f"SELECT token, host, pid, place, lease_seconds, {columns}, prepared "
+        f"SELECT token, host, pid, place, lease_seconds, {columns}, prepared, permit "
         f"FROM {quote(target.dialect, schema)}.tidelock_runs WHERE feed = %s AND grp = 0",
         feed,
     )
     if not rows:
         return None
-    token, host, pid, place, lease, since, beat, at, prepared = rows[0]
+    token, host, pid, place, lease, since, beat, at, prepared, permit = rows[0]
     return Run(
         token=token,
         host=host,
@@ -164,6 +166,7 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
         lease_seconds=int(lease),
         session=await _has_session(target, lock_of(schema, feed, token)),
         prepared=msgspec.json.decode(prepared, type=Unanswered) if prepared else Unanswered(),
+        permit=read_word(permit),
     )
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import SITES, quote
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.operator.upgrade import look, upgrade
 from tidelock.adapters.ports.sink import TargetError
@@ -42,30 +43,64 @@ async def bind(feed: Feed) -> None:
     """
     if feed.sites is None:
         return
-    source = Site(feed.sites.source, feed.source_url, feed.schema)
-    target = Site(feed.sites.target, feed.target_url, feed.schema)
+    source, target = _ends(feed, feed.sites)
     async with session(source.place) as at_source, session(target.place) as at_target:
         await upgrade(at_source, feed.schema, await look(at_source, feed.schema), source.place.user)
         identities = await _bound(at_source, source), await _bound(at_target, target)
         if identities[0] == identities[1]:
-            raise SiteRefused(
-                f"{source.place} and {target.place} are one server, {identities[0]}: it cannot be the sites "
-                f"{source.name} and {target.name}",
-                "Correct `source`, `target` or `sites` in the feed",
-            )
+            raise _one_server(source, target, identities[0])
         await _known(at_source, source, target, identities[1])
         await _known(at_target, target, source, identities[0])
 
 
+async def compare(feed: Feed) -> None:
+    """Compares the names of both sites with those that are bound, and writes nothing.  Raises SiteRefused,
+    TargetError."""
+    if feed.sites is None:
+        return
+    source, target = _ends(feed, feed.sites)
+    async with session(source.place) as at_source, session(target.place) as at_target:
+        bound = [SITES not in (await look(server, feed.schema)).tables for server in (at_source, at_target)]
+        identities = [
+            await _own(server, site) if there else None
+            for server, site, there in zip((at_source, at_target), (source, target), bound, strict=True)
+        ]
+        if identities[0] is not None and identities[0] == identities[1]:
+            raise _one_server(source, target, identities[0])
+        if bound[0] and identities[1] is not None:
+            await _as_known(at_source, source, target, identities[1])
+        if bound[1] and identities[0] is not None:
+            await _as_known(at_target, target, source, identities[0])
+
+
+def _ends(feed: Feed, sites: FeedSites) -> tuple[Site, Site]:
+    return Site(sites.source, feed.source_url, feed.schema), Site(sites.target, feed.target_url, feed.schema)
+
+
+def _one_server(source: Site, target: Site, identity: str) -> SiteRefused:
+    return SiteRefused(
+        f"{source.place} and {target.place} are one server, {identity}: it cannot be the sites "
+        f"{source.name} and {target.name}",
+        "Correct `source`, `target` or `sites` in the feed",
+    )
+
+
 async def _bound(server: TargetSession, site: Site) -> str:
     """Returns what the server is known by, which has this name from now on.  Raises SiteRefused."""
+    identity = await _own(server, site)
+    if identity is None:
+        await _insert(server, _table(server, site), site.name, await _identity(server, ()), own=1)
+        identity = await _own(server, site)  # another feed may have been first
+        assert identity is not None, "it has just been stored"
+    return identity
+
+
+async def _own(server: TargetSession, site: Site) -> str | None:
+    """Returns what the server is known by; None where it has no name yet.  Raises SiteRefused."""
     table = _table(server, site)
-    own = f"SELECT site, identity FROM {table} WHERE own = 1"
-    known = await server.fetch(own)
+    known = await server.fetch(f"SELECT site, identity FROM {table} WHERE own = 1")
     if not known:
-        identity = await _identity(server, ())
-        await _insert(server, table, site.name, identity, own=1)
-        known = await server.fetch(own)  # another feed may have been first
+        return None
     identity = await _identity(server, known)
     names = sorted(str(name) for name, _ in known)
     if names != [site.name]:
@@ -82,14 +117,17 @@ async def _bound(server: TargetSession, site: Site) -> str:
 
 async def _known(server: TargetSession, at: Site, other: Site, identity: str) -> None:
     """Notes at one site which server the other one is, or compares.  Raises SiteRefused."""
-    table = _table(server, at)
-    query = f"SELECT identity FROM {table} WHERE site = %s"
-    found = await server.fetch(query, other.name)
-    if not found:
-        await _insert(server, table, other.name, identity, own=0)
-        found = await server.fetch(query, other.name)
-    if found[0][0] != identity:
+    if not await _as_known(server, at, other, identity):
+        await _insert(server, _table(server, at), other.name, identity, own=0)
+        await _as_known(server, at, other, identity)
+
+
+async def _as_known(server: TargetSession, at: Site, other: Site, identity: str) -> bool:
+    """Tells whether one site knows the other, as this server.  Raises SiteRefused."""
+    found = await server.fetch(f"SELECT identity FROM {_table(server, at)} WHERE site = %s", other.name)
+    if found and found[0][0] != identity:
         raise _moved(server, at, other.place, other.name, str(found[0][0]), identity)
+    return bool(found)
 
 
 def _moved(server: TargetSession, at: Site, place: Endpoint, name: str, bound: str, identity: str) -> SiteRefused:

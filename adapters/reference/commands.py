@@ -16,6 +16,7 @@ from msgspec import Meta
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.conflicts import ColumnGroup, FeedConflicts, Stamp, TableConflicts
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
+from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
@@ -90,6 +91,7 @@ def config_page() -> str:
     parts += ["\n## `conflicts`\n", _keys(FeedConflicts), "\n## `conflicts` of an entry\n", _keys(TableConflicts)]
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
+    parts += ["\n## `permit`\n", _keys(FeedPermit)]
     return "\n".join([*parts, SECRETS])
 
 
@@ -119,7 +121,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    parts = (Columns, Copy, FeedConflicts, FeedSites, Hive, Spark, Stamp, TableConflicts)
+    parts = (Columns, Copy, FeedConflicts, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
     names |= dict.fromkeys(parts, "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 

@@ -37,6 +37,7 @@ class Shell:
     """The shell of one machine.  `apply_ddl`: carries out that effect.
 
     `ended`: set when the feed halted, stepped down, caught up, was told to stop, or cannot begin (`refusal`).
+    `held`: why its permit lets it apply nothing; '' while it may.  `wished`: no operator has paused it.
     """
 
     def __init__(
@@ -71,6 +72,9 @@ class Shell:
         self._room.set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopping = False
+        self.held = ""
+        self.wished = True
+        self._told_to_pause = False
         log.attach(self.post, self._room)
         copies.attach(self.post, self._refused)
 
@@ -78,6 +82,11 @@ class Shell:
     def restarts(self) -> int:
         """The number of times that reading the log began anew."""
         return self._log.restarts
+
+    @property
+    def under_way(self) -> bool:
+        """Tells whether something was sent to the target and is not answered."""
+        return self.machine.under_way
 
     @property
     def unanswered(self) -> Unanswered:
@@ -150,6 +159,21 @@ class Shell:
             self.stopping = True
             self.post(events.Paused(True))
             asyncio.get_running_loop().call_later(DRAIN_SECONDS, self.ended.set)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs what goes on as long as the shell does; what it raises ends the shell."""
+        self._start(work)
+
+    def hold(self, why: str) -> None:
+        """Has nothing more planned, what is in flight finished, and the log read on; with '', goes on."""
+        self.held = why
+        self._tell_pause()
+
+    def _tell_pause(self) -> None:
+        paused = bool(self.held) or not self.wished
+        if paused != self._told_to_pause and not self.stopping:
+            self._told_to_pause = paused
+            self.post(events.Paused(paused))
 
     def _step(self) -> None:
         arrived, self._mailbox = self._mailbox or [events.Tick()], []
@@ -244,14 +268,12 @@ class Shell:
 
     async def _watch_control(self) -> None:
         """Asks the target for operators' requests: pause, resume, rows retry and skip, copies, repairs."""
-        paused = False
         while True:
             if self.machine.state is State.FLOWING and not self.stopping:
                 answered = self.copies.answered
                 control = await self._sink.control()
-                if (control.desired_state == "paused") != paused:
-                    paused = not paused
-                    self.post(events.Paused(paused))
+                self.wished = control.desired_state != "paused"
+                self._tell_pause()
                 if control.wishes:
                     self.post(events.ParkedWished(control.wishes))
                 if control.wanted:

@@ -16,8 +16,10 @@ from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-RunState: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted", "reserve"]
-STATES: Final[tuple[RunState, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted", "reserve")
+RunState: TypeAlias = Literal["starting", "running", "caught up", "paused", "held", "draining", "halted", "reserve"]
+STATES: Final[tuple[RunState, ...]] = (
+    *("starting", "running", "caught up", "paused", "held", "draining", "halted", "reserve"),
+)
 PLAIN_SECONDS = 5.0
 LIVE_SECONDS = 0.1
 BAR_WIDTH = 40
@@ -57,6 +59,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     - `unreachable`: which of them has not answered for longer than the feed's `ready_seconds`, in words; '' where both
       have.
     - `hindrances`: work that is tried again, from its second second on.
+    - `held`: why a feed with a permit applies nothing just now; '' while it does, or without one.
     - `slot`: of a source that keeps its log for this feed alone; None: there is none, or it was not asked yet.
     """
 
@@ -85,6 +88,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     hindrances: tuple[Hindered, ...] = ()
     slot: SlotState | None = None
     parked_rows: int = 0
+    held: str = ""
 
     def __post_init__(self) -> None:
         share(self, failed_rows="parked_rows")
@@ -229,6 +233,7 @@ def one_line(sample: Sample) -> str:
     parts += [f"at {sample.position}"] if sample.position else []
     parts += [text] if (text := summary(sample.copies)) else []
     parts += [_prepared(sample)] if sample.prepared else []
+    parts += [f"holds: {sample.held}"] if sample.held else []
     parts += map(str, sample.hindrances)
     parts += [text] if (text := _slot_warning(sample)) else []
     parts += [sample.alarm] if sample.alarm else []
@@ -241,7 +246,8 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    colours = {"halted": "red", "paused": "yellow", "draining": "yellow", "starting": "cyan", "reserve": "cyan"}
+    colours = {"halted": "red", "starting": "cyan", "reserve": "cyan"}
+    colours |= dict.fromkeys(("paused", "held", "draining"), "yellow")
     colour = colours.get(sample.state, "green")
     title = Text.assemble((name, "bold"), "  ", (sample.state, colour), f"  {sample.position}")
     totals = Text(
@@ -258,6 +264,7 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
         lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
     slot = [Text(f"slot {sample.slot}", style="yellow" if sample.slot.warning else "dim")] if sample.slot else []
     alarm = [Text(_prepared(sample), style="yellow")] if sample.prepared else []
+    alarm += [Text(f"holds: {sample.held}", style="yellow")] if sample.held else []
     alarm += [Text(str(one), style="yellow") for one in sample.hindrances]
     alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
     copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []

@@ -102,6 +102,7 @@ def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
         prepared=shell.unanswered.xid,
         prepared_seconds=shell.unanswered.seconds,
         hindrances=_hindrances(seen),
+        held=shell.held,
     )
 
 
@@ -119,5 +120,5 @@ def _state(seen: ApplyStatus, shell: Shell) -> RunState:
     if shell.stopping:
         return "draining"
     if seen.paused:
-        return "paused"
+        return "held" if shell.held else "paused"
     return "running"

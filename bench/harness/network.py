@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.harness.link import Link
 from bench.harness.numbers import numbers
 from bench.harness.rig import Said, tidelock, until
 from bench.harness.servers import Postgres, Server
@@ -88,7 +89,8 @@ class Node:
 
 
 class Direction:
-    """A feed from one site to another.  `options`: keys of its YAML; `sites`: of the part of that name."""
+    """A feed from one site to another.  `options`: keys of its YAML; `sites`: of the part of that name.  `link`: what
+    it reads its source through, if that is not directly."""
 
     def __init__(self, network: Network, source: Node, target: Node, sites: Mapping[str, Any], **options: Any) -> None:
         self.source, self.target = source, target
@@ -98,6 +100,7 @@ class Direction:
         self.options: dict[str, Any] = {"schema": network.books, "journal": str(self.journal), **options}
         self.sites: dict[str, Any] = {"source": source.site, "target": target.site, **sites}
         self.process: Process | None = None
+        self.link: Link | None = None
         self._network = network
 
     @staticmethod
@@ -107,7 +110,11 @@ class Direction:
     @property
     def file(self) -> Path:
         options = {**self.options, **({"sites": self.sites} if self.sites else {})}
-        feed = Feed(self.name, self.source.url, self.target.url, self._network.schema, lanes=2, options=options)
+        server = self.source.server
+        source = self.source.url
+        if self.link is not None:
+            source = source.replace(f"@{self.source.host}:{server.port}", f"@{self.link.address}")
+        feed = Feed(self.name, source, self.target.url, self._network.schema, lanes=2, options=options)
         return feed.write(self._network.folder)
 
     def run(self) -> None:

@@ -217,14 +217,20 @@ class ApplyMachine:
             parked=len(batches.parked_rows),
             hindrances=self.hindrances,
             replaced=batches.replaced_rows,
+            waiting=self._waiting,
             conflicts=dict(batches.conflicts),
         )
+
+    @property
+    def _waiting(self) -> int:
+        """Rows that were read and are not planned."""
+        return self.pipeline.intake.buffer.rows + self.batches.coalescer.rows
 
     def snapshot(self) -> dict[str, int | str | list[int]]:
         """Returns figures for people: state, position, lanes, locks."""
         if isinstance(self._state, Waiting):
             return {"state": self.state.value}
-        batches, pipeline = self.batches, self.pipeline
+        batches = self.batches
         return {
             "state": self.state.value,
             "position": str(self.watermark.position),
@@ -236,7 +242,7 @@ class ApplyMachine:
             "batches": batches.committed_batches,
             "retries": batches.retries,
             "parked": len(batches.parked_rows),
-            "inbox": pipeline.intake.buffer.rows + batches.coalescer.rows,
+            "inbox": self._waiting,
             "receipts": self.watermark.receipts,
             **self.copying.ledger.figures(),
         }

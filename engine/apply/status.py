@@ -17,7 +17,8 @@ class ApplyStatus(msgspec.Struct, frozen=True):
 
     `lanes`: rows under way, by lane.  `rows`, `batches`, `retries`, `lock_waits`, `replaced` (rows of the target that
     made room for others), `conflicts` (decided, by type and outcome): since the takeover.  `parked`: rows that wait for
-    an operator.  `hindrances`: what is tried again, by the end that hinders.
+    an operator.  `hindrances`: what is tried again, by the end that hinders.  `waiting`: rows that were read and are
+    not planned.
     """
 
     position: Position
@@ -33,4 +34,5 @@ class ApplyStatus(msgspec.Struct, frozen=True):
     parked: int
     hindrances: Mapping[Literal["source", "target"], Hindrance]
     replaced: int = 0
+    waiting: int = 0
     conflicts: Mapping[tuple[str, str], int] = {}

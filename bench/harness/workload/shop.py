@@ -52,8 +52,9 @@ class Shop(Workload):
     name = "shop"
     specs = (CUSTOMERS, PRODUCTS, ORDERS, COUPONS)
 
-    def __init__(self) -> None:
-        self._ids = {table.name: itertools.count(1) for table in self.specs}
+    def __init__(self, first: int = 1) -> None:
+        """Takes the first number of its rows: shops whose rows go into one table have others."""
+        self._ids = {table.name: itertools.count(first) for table in self.specs}
         self._live = {table.name: Pool() for table in self.specs}
         self._versions: dict[tuple[str, int], int] = {}
         self._emails: dict[int, str] = {}
@@ -61,6 +62,7 @@ class Shop(Workload):
         self._idle_customers = Pool()
         self._ordered: set[int] = set()
         super().__init__()
+        self._version = first - 1
 
     def fill(self, flavor: Flavor, orders: int) -> list[str]:
         """Statements that insert what the shop holds before the first change: so many orders, a fourth as many

@@ -1,0 +1,85 @@
+"""Runs the statements that `init` and `remove` have planned, those that the feed's own users may run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
+from tidelock.adapters.app.removal import removal_plan
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.wiring.session import session
+
+
+class StatementFailed(Exception):
+    """A planned statement was refused; those before it have run and stay."""
+
+    exit_code = 1
+
+    def __init__(self, statement: PlannedStatement, error: Exception, number: int, all: int) -> None:
+        super().__init__(f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})")
+        self.hint = f"{number} of {all} statements ran and stay; correct this one and run it again"
+
+
+async def prepare(feed: Feed, apply: bool) -> list[PlannedStatement]:
+    """Returns what a feed needs before its first run, and with `apply` makes it, but for the place to begin at.
+
+    Raises CannotRun, StatementFailed, SourceError, TargetError, LogError.
+    """
+    plan = await init_plan(feed)
+    if apply:
+        await _at_source(feed, [s for s in plan if s.side == "source" and applied(s)])
+        await _at_target(feed, [s for s in plan if s.side == "target" and applied(s)])
+        await _make_topics(feed, plan)
+    return plan
+
+
+async def take_away(feed: Feed, apply: bool) -> list[PlannedStatement]:
+    """Returns what undoes a feed, and with `apply` does it.  Raises as `prepare` does."""
+    plan = await removal_plan(feed)
+    if apply:
+        await _at_source(feed, [s for s in plan if s.side == "source" and applied(s)])
+        if any(s.side == "log" for s in plan):
+            from tidelock.adapters.kafka.removal import remove as remove_topics
+
+            await remove_topics(feed.log_url, feed.name)
+        await _at_target(feed, [s for s in plan if s.side == "target" and applied(s)])
+    return plan
+
+
+def applied(statement: PlannedStatement) -> bool:
+    """Tells whether the statement is run with `apply`."""
+    return not (statement.administrator or statement.by_start)
+
+
+async def _at_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
+    if not statements:
+        return
+    async with source_inspected(feed) as source:
+        for number, statement in enumerate(statements):
+            try:
+                await source.execute(statement.sql)
+            except SourceError as error:
+                raise StatementFailed(statement, error, number, len(statements)) from None
+
+
+async def _at_target(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
+    if not statements:
+        return
+    async with session(feed.target_url) as target:
+        for number, statement in enumerate(statements):
+            try:
+                await target.execute(statement.sql)
+            except TargetError as error:
+                raise StatementFailed(statement, error, number, len(statements)) from None
+
+
+async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
+    """Makes topics in Kafka.  Raises LogError."""
+    if any(s.side == "log" and not s.administrator for s in plan):
+        from tidelock.adapters.checks.log import first_partitions
+        from tidelock.adapters.kafka.topics import ensure
+
+        await ensure(feed.log_url, feed.name, first_partitions(feed))

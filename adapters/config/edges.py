@@ -1,0 +1,106 @@
+"""The edges between the sites of a pair, as its YAML spells them: `eu-us` both ways, `eu>us` one way; a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+
+class TreeError(Exception):
+    """The edges make no tree; `number`: the one that is wrong, None for all."""
+
+    def __init__(self, words: str, number: int | None = None) -> None:
+        super().__init__(words)
+        self.number = number
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """Two sites.  `parent`: the one nearer to the tree's root, whose rows the other begins with."""
+
+    parent: str
+    child: str
+    two_way: bool
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both sites."""
+        return self.parent, self.child
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """The ways of its feeds, each from a site to a site: away from the root first."""
+        return (self.ends, (self.child, self.parent))[: self.count]
+
+    @property
+    def count(self) -> Literal[1, 2]:
+        """The number of its feeds."""
+        return 2 if self.two_way else 1
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """All sites and edges.  `root`: the arbiter, or the first site."""
+
+    sites: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    root: str
+
+    @classmethod
+    def of(cls, sites: Sequence[str], texts: Sequence[str], root: str = "") -> Tree:
+        """Reads the edges.  Raises TreeError."""
+        root = root or sites[0]
+        if root not in sites:
+            raise TreeError(f"the arbiter {root} is none of the sites {', '.join(sites)}")
+        read = [_edge(sites, text, number) for number, text in enumerate(texts)]
+        return cls(tuple(sites), _rooted(sites, read, root), root)
+
+    def rooted(self, root: str) -> Tree:
+        """Returns the same edges as they hang from another site, whose rows the others are to begin with.
+
+        Raises TreeError where an edge that goes one way alone goes towards it.
+        """
+        read = [(edge.parent, edge.child, edge.two_way) for edge in self.edges]
+        return Tree(self.sites, _rooted(self.sites, read, root), root)
+
+    def leaf(self, site: str) -> Edge | None:
+        """Returns the one edge of a site that is at an end of the tree; None where it has more."""
+        found = [edge for edge in self.edges if site in edge.ends]
+        return found[0] if len(found) == 1 else None
+
+
+def _edge(sites: Sequence[str], text: str, number: int) -> tuple[str, str, bool]:
+    for mark, two_way in (("-", True), (">", False)):
+        places = [place for place, letter in enumerate(text) if letter == mark]
+        found = [(text[:place].strip(), text[place + 1 :].strip()) for place in places]
+        known = [(one, other) for one, other in found if one in sites and other in sites]
+        if len(known) == 1:
+            return *known[0], two_way
+        if known:
+            raise TreeError(f"{text!r} can be read in several ways: {known}", number)
+    raise TreeError(f"{text!r} is not SITE-SITE or SITE>SITE, of {', '.join(sites)}", number)
+
+
+def _rooted(sites: Sequence[str], read: Sequence[tuple[str, str, bool]], root: str) -> tuple[Edge, ...]:
+    """Returns the edges from the root outwards.  Raises TreeError."""
+    reached, made, left = {root}, list[Edge](), list(enumerate(read))
+    while left:
+        near = [(number, edge) for number, edge in left if reached & set(edge[:2])]
+        if not near:
+            break
+        number, (one, other, two_way) = near[0]
+        if one in reached and other in reached:
+            raise TreeError(
+                f"{one} and {other} are tied already, so there is a circle: a pair is a tree. Rings are feeds that are "
+                "written by hand",
+                number,
+            )
+        if other in reached and not two_way:
+            raise TreeError(f"{one}>{other} goes towards {root}, with whose rows the sites begin", number)
+        parent, child = (one, other) if one in reached else (other, one)
+        reached.add(child)
+        made.append(Edge(parent, child, two_way))
+        left.remove(near[0])
+    if alone := [site for site in sites if site not in reached]:
+        raise TreeError(f"no edge ties {', '.join(alone)} to {root}")
+    return tuple(made)

@@ -1,0 +1,1 @@
+"""Pairs, stars and trees of sites: their feeds begun, run, shown and taken away together."""

@@ -1,0 +1,75 @@
+"""The permit between two feeds: both apply, or neither does, through a partition, a pause and a halt."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.harness.link import Link
+from bench.harness.network import Direction, Network
+from bench.harness.rig import until
+from bench.harness.servers import MariaDb, Postgres, Server
+from tidelock.adapters.bookkeeping.permits import PermitWord, read_word
+
+PERMIT = {"lag": "5m", "after": "3s"}
+
+
+@pytest.fixture
+def pair(tmp_path: Path, mariadb: MariaDb, postgres_source: Postgres) -> Iterator[Network]:
+    servers: Mapping[str, Server] = {"eu": mariadb, "us": postgres_source}
+    both = Network(tmp_path, servers, ["eu>us", "us>eu"])
+    for feed in both.feeds.values():
+        feed.options["permit"] = PERMIT
+    yield both
+    both.close()
+
+
+def word(network: Network, feed: Direction) -> PermitWord | None:
+    """What a feed says of its permit in its row."""
+    told = f"SELECT permit FROM {network.books}.tidelock_runs WHERE feed = '{feed.name}'"
+    rows = feed.target.rows(told)
+    return read_word(rows[0][0]) if rows else None
+
+
+def applies(network: Network, feed: Direction) -> bool:
+    said = word(network, feed)
+    return said is not None and said.ready and not said.held
+
+
+def holds(network: Network, feed: Direction) -> bool:
+    said = word(network, feed)
+    return said is not None and bool(said.held)
+
+
+def all_feeds(network: Network, true: Callable[[Network, Direction], bool]) -> bool:
+    return all(true(network, feed) for feed in network.feeds.values())
+
+
+def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb, postgres_source: Postgres) -> None:
+    """One feed alone is cut off from its source; the other, which reaches both servers, holds as well."""
+    there, back = pair.feeds["eu>us"], pair.feeds["us>eu"]
+    with Link(postgres_source.host, postgres_source.port) as link:
+        back.link = link
+        pair.run()
+        until(lambda: all_feeds(pair, applies), "two feeds that apply")
+        pair.write([0])
+        until(pair.equal, "equal rows")
+        link.part()
+        until(lambda: all_feeds(pair, holds), "two feeds that hold")
+        pair["eu"].write([1])
+        assert "no sign of life" in said(back) and "is not ready" in said(there)
+        assert not pair.equal(), "nothing is applied"
+        link.mend()
+        until(pair.equal, "equal rows")
+        there.command("pause")
+        until(lambda: holds(pair, back), "the sister of one that is paused holds")
+        pair.write([3])
+        assert not pair.equal()
+        there.command("resume")
+        pair.come_to_rest()
+        assert pair.came_back() == {}
+
+
+def said(feed: Direction) -> Any:
+    return " ".join(feed.said().split())
