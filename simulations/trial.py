@@ -86,7 +86,7 @@ def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -
         world.run()
     except Exception as error:
         trial.mistake, trial.error = _spell(error), type(error).__name__
-    trial.faults, trial.changes, trial.coverage = world.faults, world.history.rows, world.coverage
+    trial.faults, trial.changes, trial.coverage = world.faults.count, world.history.rows, world.coverage
     trial.transactions = tuple(dict.fromkeys(entry.number for entry in world.history.entries))
     if told:
         trial.transcript, trial.turns, trial.history = world.transcript or [], turns, world.history
