@@ -26,6 +26,9 @@ from tidelock.simulations.target import Target
 
 Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 
+PAUSES_US = (0, 100, 2_000, 30_000)  # between two steps
+TURNS = (1, 1, 2, 4)  # of the log and the target between two steps of the machines
+
 # Alarms that halt a feed until an operator has seen to the cause, and the fault that is the cause.
 HALTS = {
     "purged": ("purged",),
@@ -77,6 +80,20 @@ class Feed:
     def goal(self) -> Position:
         """Where the feed has caught up once it is there."""
         return self.history.last
+
+    def happen(self) -> None:
+        """Some of the log arrives, the target does something, machines take a step."""
+        chance = self.chance
+        self.now += 30_000 if self.calm else PAUSES_US[int(chance.random() * len(PAUSES_US))]
+        for _ in range(TURNS[int(chance.random() * len(TURNS))]):
+            self._read(self.owner)
+            self.target.go_on(chance)
+            if self.plan.copy is not None or self.plan.repairs:
+                self.source.go_on(chance)
+                self.owner.copier.go_on(chance, self.owner.post, calm=self.calm)
+        for owner in self.owners if len(self.owners) > 1 else (self.owner,):
+            if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
+                self._step(owner)
 
     def _read(self, owner: Owner) -> None:
         """The reader hands over a batch, if it likes; at the end of the log it has little to say."""

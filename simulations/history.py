@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tidelock.engine.capture.origin import Marks
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 from tidelock.simulations import catalogue
@@ -47,6 +48,7 @@ class Entry(msgspec.Struct):
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
     adds a column that was not there.
     `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
+    `marks`: rows of feeds' own tables that its transaction wrote, where sites have names.
     """
 
     source: str
@@ -62,6 +64,7 @@ class Entry(msgspec.Struct):
     keys: Keys | None = None
     adds: bool = False
     swept: tuple[tuple[TableName, Row], ...] = ()
+    marks: Marks = ()
 
     @property
     def place(self) -> Place:

@@ -33,8 +33,6 @@ from tidelock.simulations.view import Progress
 __all__ = ["Mistake", "World"]
 
 MOST_STEPS = 6_000  # in each of the two phases
-PAUSES_US = (0, 100, 2_000, 30_000)  # between two steps
-TURNS = (1, 1, 2, 4)  # of the log and the target between two steps of the machines
 
 
 class World(Feed):
@@ -75,12 +73,12 @@ class World(Feed):
         for _ in range(MOST_STEPS):
             self._steps += 1
             self._go_wrong()
-            self._happen()
+            self.happen()
             if self._is_enough():
                 break
         self._calm_down()
         for _ in range(MOST_STEPS):
-            self._happen()
+            self.happen()
             if self.owner.caught_up and not self._to_repair():
                 break
         else:
@@ -114,20 +112,6 @@ class World(Feed):
             self.take_over()
         self.owner.post(Paused(False))
         self.owner.post(GoalSet(self.goal))
-
-    def _happen(self) -> None:
-        """Some of the log arrives, the target does something, machines take a step."""
-        chance = self.chance
-        self.now += 30_000 if self.calm else PAUSES_US[int(chance.random() * len(PAUSES_US))]
-        for _ in range(TURNS[int(chance.random() * len(TURNS))]):
-            self._read(self.owner)
-            self.target.go_on(chance)
-            if self.plan.copy is not None or self.plan.repairs:
-                self.source.go_on(chance)
-                self.owner.copier.go_on(chance, self.owner.post, calm=self.calm)
-        for owner in self.owners if len(self.owners) > 1 else (self.owner,):
-            if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
-                self._step(owner)
 
     # ------------------------------------------------------------------ operators, users of the target
 
