@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.capture.origin import Marks
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 from tidelock.simulations import catalogue
@@ -23,6 +22,7 @@ from tidelock.simulations.plan import NUMBERS_A_CHANGE, Plan
 from tidelock.simulations.selection import MAPPING, SECRET, at_source, narrow, selected, without_tier
 
 Place: TypeAlias = tuple[str, int, int]
+Marks: TypeAlias = tuple[tuple[int, Row], ...]
 ADDED = TargetColumn("extra", "")
 FAR = "far"  # the target's own node: what comes from there must not go back
 ORIGINS = (FAR, FAR, f"third {FAR}", "third", f"a{FAR}")  # the nodes that a transaction came through, the first first

@@ -18,7 +18,6 @@ from tidelock.engine.model.records import (
     RECEIPT,
     LogBatch,
     Position,
-    Row,
     RowChange,
     Shape,
     SourceChunk,
@@ -26,7 +25,7 @@ from tidelock.engine.model.records import (
 )
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
-from tidelock.simulations.history import FAR, Entry, History
+from tidelock.simulations.history import FAR, Entry, History, Marks
 from tidelock.simulations.identity import logged
 from tidelock.simulations.selection import named_at_source
 from tidelock.simulations.source_log import Log
@@ -115,7 +114,7 @@ class Reader:
 
     def _part(self, entry: Entry, rows: list[RowChange]) -> SourceTransaction:
         """A transaction, or as much of it as the chunk holds; `entry` is the last of it."""
-        marks: tuple[tuple[int, Row], ...] = ()
+        marks: Marks = ()
         if (entry.origin or entry.marks) and self._marked != (entry.source, entry.number):
             self._marked = (entry.source, entry.number)
             marks = entry.marks or ((RECEIPT, ("shop", 0, 1, 1, b"", entry.origin.split()[0], entry.origin)),)

@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from tidelock.engine.capture.origin import Marks, Sites
+from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log import receipts
 from tidelock.engine.model.origin import spelled
 from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position
@@ -16,7 +16,7 @@ from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
-from tidelock.simulations.history import Entry
+from tidelock.simulations.history import Entry, Marks
 from tidelock.simulations.ledger import Ledger, Mistake
 from tidelock.simulations.log import Reader
 from tidelock.simulations.owner import Owner
@@ -38,11 +38,12 @@ def sites_of(edge: Edge, topology: Topology) -> Sites:
 
 
 class SiteTarget(Target):
-    """Target whose rows others write too, and which has a log."""
+    """Target whose rows others write too, and which has a log.  `saved`: how many checkpoints were stored."""
 
     def __init__(self, feed: str, sites: Sites, site: Site, travels: Travels, ledger: Ledger, faults: Faults) -> None:
         super().__init__(site.database, ledger, faults, atomic=False, whole=True, strict=True)
         self.checkers = ()
+        self.saved = 0
         self._feed, self._sites, self._site, self._travels = feed, sites, site, travels
 
     def _waits(self, session: Session) -> bool:
@@ -71,6 +72,7 @@ class SiteTarget(Target):
 
     def _advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
         super()._advance(position, drop)
+        self.saved += 1
         place = msgspec.json.encode(position).decode()
         self._site.note(((CHECKPOINT, (self._feed, _GROUP, place, 0, self._sites.source)),))
 
@@ -116,6 +118,11 @@ class SiteFeed(Feed):
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
         at.begin_at(self.log.start)
         self._at = at
+
+    @property
+    def saved(self) -> int:
+        """How many checkpoints of it were stored."""
+        return self._at.saved
 
     @property
     def locking(self) -> list[Session]:

@@ -12,7 +12,7 @@ from tidelock.simulations.sites.topology import TOPOLOGIES
 
 _TABLES: Final = (("account",), ("seat",), ("client",), ("account", "client"), ("seat", "account"))
 _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
-DEFAULT_WRITES: Final = 30
+DEFAULT_WRITES: Final = 20
 
 
 class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,7 +20,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `unchanged`: sites whose logs have updates that change nothing.  `units`: how many units of rows there are.
     `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
-    and faults of each, by name.  `pace`: chance of a local transaction at each step."""
+    and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
+    feed goes on.  `restless`: writers wait a while until another site may take rows over."""
 
     seed: int
     schedule: int
@@ -30,6 +31,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     units: int
     writes: int
     pace: float
+    restless: bool
+    speeds: dict[str, float]
     feeds: dict[str, Plan]
     without: tuple[int, ...] = ()
 
@@ -47,9 +50,11 @@ def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         topology=name,
         unchanged=unchanged,
         families=families,
-        units=chance.choice((2, 4, 6)),
+        units=chance.choice((1, 2, 4)),
         writes=writes,
-        pace=chance.choice((0.05, 0.15, 0.4)),
+        pace=chance.choice((0.1, 0.3, 0.8)),
+        restless=chance.random() < 0.4,
+        speeds={edge.name: chance.choice((0.04, 0.5, 1.0)) for edge in topology.edges},
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
     )
 
@@ -75,7 +80,7 @@ def _feed(chance: Random, seed: int, families: tuple[str, ...]) -> Plan:
             window_rows=chance.choice((1, 6, 15, 40)),
             max_in_flight_rows=chance.choice((4, 10, 40, 200)),
             checkpoint_us=chance.choice((2_000, 50_000, 500_000)),
-            idle_checkpoint_us=chance.choice((100_000, 5_000_000)),
+            idle_checkpoint_us=chance.choice((1_000_000, 5_000_000)),
             commit_bound_us=chance.choice((20_000, 200_000)),
             min_rows_per_lane=chance.choice((0, 0, 3)),
             coalesce_rows=0,  # as of every feed with sites: a table waits for changes of one origin alone

@@ -11,21 +11,22 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tidelock.engine.capture.origin import Marks
 from tidelock.engine.model.records import Position, RowChange
-from tidelock.simulations.history import Entry, History
+from tidelock.simulations.history import Entry, History, Marks
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session, Wrote
 from tidelock.simulations.source_log import Log, Server
 
-TRANSACTIONS_A_FILE = 8
+TRANSACTIONS_A_FILE = 6
 
 
 class Growing(History):
     """History that begins empty, and whose log is read while it is written."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, first_file: int) -> None:
         super().__init__(replace(plan, changes=0))
+        self._first_file = first_file
+        self.start = self._end = Position(f"log.{first_file:06}", 0)
 
     def add(self, source: str, wrote: Sequence[Wrote], marks: Marks) -> list[Entry]:
         """Adds a transaction; returns what the log has of it."""
@@ -53,11 +54,11 @@ class Site:
 
     def __init__(self, name: str, plan: Plan, *, logs_unchanged: bool) -> None:
         self.name = name
-        self.history = Growing(plan)
+        chance = Random(f"{name} {plan.seed}")
+        self.history = Growing(plan, chance.choice((1, 1, 999_998)))
         self.database = self.history.source
         self.logs_unchanged = logs_unchanged
         self.open: list[Session] = []
-        chance = Random(f"{name} {plan.seed}")
         server = Server(f"server {name}", chance.random() < 0.5, chance.random() < 0.75)
         most = 1 << 30
         self.log = Log(self.history.entries, server, same=most, filed=most)

@@ -38,7 +38,7 @@ def unit_of(entry: Entry) -> int:
 class Travels:
     """`origins`: what each transaction's path and marks were before it came to the site whose log it is in.
     `due`: rows that each feed has yet to bring, with their places in the log.  `pending`: how many of them each feed
-    has of a unit."""
+    has of a unit.  `written`: rows that local writers changed; `brought`: those that each feed has brought."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -47,6 +47,7 @@ class Travels:
         self.due: dict[str, dict[Place, Order]] = {edge.name: {} for edge in topology.edges}
         self.pending: Counter[tuple[str, int]] = Counter()
         self.brought: Counter[str] = Counter()
+        self.written = 0
         self._entries: dict[Place, Entry] = {}
         self._roots: dict[Place, tuple[Root, ...]] = {}
         self._came: dict[str, dict[Root, Transaction]] = {site: {} for site in topology.sites}
@@ -59,6 +60,7 @@ class Travels:
 
     def wrote(self, added: Sequence[Entry]) -> None:
         """A local writer's transaction is in its site's log."""
+        self.written += sum(entry.change is not None for entry in added)
         for entry in added:
             if entry.change is not None:
                 self._roots[entry.place] = tuple((entry.place, row) for row in _rows(entry))
@@ -95,6 +97,8 @@ class Travels:
             self._not_too_high(edge, carried, seen)
         self._carry(carried, added)
         self._logged(added, origin or LOCAL)
+        if not added:
+            return
         numbers, firsts = self._known[feed]
         numbers.append(added[0].number)
         firsts.append(next(iter(self.due[feed].values()), None))

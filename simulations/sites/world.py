@@ -25,8 +25,9 @@ from tidelock.simulations.sites.travels import UNIT, Travels
 from tidelock.simulations.sites.writer import Writing
 
 MOST_STEPS = 6_000
+PATIENCE = 40  # steps that a writer waits
 MOST_ROUNDS = 8  # in which a change goes one site further
-QUIET_STEPS = 40
+QUIET_STEPS = 12  # shorter than any feed waits for an idle checkpoint
 
 
 class SitesWorld:
@@ -51,7 +52,7 @@ class SitesWorld:
         ]  # fmt: skip
         writers = [site for site in self.topology.sites if self.topology.routes(site)]
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
-        self._written = 0
+        self._written = self._waited = 0
         self.transcript: list[str] | None = None
 
     @property
@@ -78,7 +79,7 @@ class SitesWorld:
         self._end()
 
     def _go_on(self, feed: SiteFeed) -> None:
-        if self.chance.random() < 0.7:
+        if self.chance.random() < self.plan.speeds[feed.edge.name]:
             accidents.befall(feed)
             if "pauses" in feed.plan.features and self.chance.random() < 0.02:
                 feed.owner.post(Paused(self.chance.random() < 0.5))
@@ -99,7 +100,7 @@ class SitesWorld:
             feed.calm = True
             feed.faults.stop()
             for owner in feed.owners:
-                owner.hangs = 0
+                owner.hangs, owner.dies_at = 0, -1
             if not feed.owner.alive:
                 feed.take_over()
             feed.owner.post(Paused(False))
@@ -123,9 +124,10 @@ class SitesWorld:
             feed.owner.caught_up = False
             feed.owner.post(GoalSet(feed.goal))
         for _ in range(MOST_STEPS):
-            if all(feed.owner.caught_up for feed in self.feeds):
+            late = [feed for feed in self.feeds if not feed.owner.caught_up]
+            if not late:
                 return
-            for feed in self.feeds:
+            for feed in late:
                 self._turn(feed)
         slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
         raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
@@ -135,34 +137,46 @@ class SitesWorld:
     def _write(self) -> None:
         if self._written >= self.plan.writes or self.chance.random() >= self.plan.pace:
             return
-        self._written += 1
-        if self._written in self.plan.without:
+        number = self._written + 1
+        chance = Random(f"write {self.plan.seed} {number}")
+        if self._is_to_wait(chance):
             return
-        chance = Random(f"write {self.plan.seed} {self._written}")
-        self._hand_over(chance)
+        self._written, self._waited = number, 0
+        if number not in self.plan.without:
+            self._write_some(number, chance)
+
+    def _is_to_wait(self, chance: Random) -> bool:
+        """Lets other sites take units over; says whether the writer waits until one can."""
+        moved = [self._hand_over(chance) for _ in range(2)]
+        self._waited += 1
+        return self.plan.restless and False in moved and True not in moved and self._waited < PATIENCE
+
+    def _hand_over(self, chance: Random) -> bool | None:
+        """Another site takes a unit over, where the same sites see what it writes and all has come to it.  False:
+        not yet; None: never."""
+        unit, other = chance.randrange(self.plan.units), chance.choice(self.topology.sites)
+        holder = self._holders[unit]
+        if other == holder or self.topology.together(other) != self.topology.together(holder):
+            return None
+        way = self.topology.routes(holder)[other] if self.topology.tree else self.topology.edges
+        if any(self.travels.pending[edge.name, unit] for edge in way):
+            return False
+        self._holders[unit] = other
+        self.coverage["unit of rows handed over"] += 1
+        return True
+
+    def _write_some(self, number: int, chance: Random) -> None:
         unit = chance.randrange(self.plan.units)
         name = self._holders[unit]
         others = [u for u, holder in self._holders.items() if holder == name and chance.random() < 0.4]
         site = self.sites[name]
-        session = Writing(site, tuple(dict.fromkeys((unit, *others))), self._written, chance).make()
+        session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance).make()
         if site.is_locked(session):
             self.coverage["writer waits for a lock too long"] += 1
             return
         added = site.commit(session)
         self.travels.wrote(added)
         self.coverage["written by a site's own"] += len(added)
-
-    def _hand_over(self, chance: Random) -> None:
-        """Another site may take a unit over, where the same sites see what it writes and all has come to it."""
-        unit = chance.randrange(self.plan.units)
-        holder = self._holders[unit]
-        other = chance.choice(self.topology.sites)
-        if other == holder or self.topology.together(other) != self.topology.together(holder):
-            return
-        way = self.topology.routes(holder)[other] if self.topology.tree else self.topology.edges
-        if not any(self.travels.pending[edge.name, unit] for edge in way):
-            self._holders[unit] = other
-            self.coverage["unit of rows handed over"] += 1
 
     # ------------------------------------------------------------------ the end
 
@@ -181,14 +195,16 @@ class SitesWorld:
         return [(table.spec.name.table, row) for table in tables for row in _of_unit(table, unit)]
 
     def _end(self) -> None:
-        """Nothing is to do, so nothing is written but checkpoints."""
-        rows = self._rows
+        """Nothing is to do, so nothing is written but a checkpoint a feed now and then."""
+        before, saved = self._rows, {feed.edge.name: feed.saved for feed in self.feeds}
         for _ in range(QUIET_STEPS):
             for feed in self.feeds:
                 self._turn(feed)
-        if self._rows != rows:
-            raise Mistake(f"{self._rows - rows} rows are written after all was quiet")
+        if self._rows != before:
+            raise Mistake(f"{self._rows - before} rows are written after all was quiet")
         for feed in self.feeds:
+            if (stored := feed.saved - saved[feed.edge.name]) > 1:
+                raise Mistake(f"feed {feed.edge.name} is idle and stores {stored} checkpoints in a moment")
             self.coverage[f"brought by {self.plan.topology}"] += self.travels.brought[feed.edge.name]
 
 
