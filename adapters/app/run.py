@@ -241,7 +241,13 @@ async def _run(
         progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
         lambda at, further, stored: order_of(
-            feed, at, images=True, further=further, stored=stored, forms=forms.all if forms else ()
+            feed,
+            at,
+            images=True,
+            further=further,
+            stored=stored,
+            forms=forms.all if forms else (),
+            tables=tuple(taken.tables.values()),
         ),
         capture,
         taken.checkpoint,

@@ -13,6 +13,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
 | `tidelock_forms`     | form of a source's table   | the place of the log from which it holds, and the form           |
 | `tidelock_site`      | site (`operator.sites`)    | the server that has the name; `own`: this one                    |
+| `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
+| `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
@@ -34,6 +36,12 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.
 
+- `type` and `outcome` of a conflict are words of `engine.two_way` (`Conflict`, `Outcome`, or `displaced`); `incoming`
+  is 1 where the change that came lost, 0 where a row that stood did.  `lost` and `stands` are msgpack of `{column:
+  value}`, NULL where no row was meant or stands; `row_key` is for people.  A batch that is sent again counts once.
+- `image` of a verdict is msgpack of `{column: text, bytes or nil}`, NULL where no row stands; `row_key` is the same of
+  the key.  At PostgreSQL verdicts are messages in the log, and the table stays empty.
+
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
 A later version may have more tables and columns (`adapters.operator.upgrade` adds what is missing).  A column that came
@@ -52,6 +60,8 @@ from tidelock.adapters.config.url import Dialect
 RECEIPTS: Final = "tidelock_progress"
 CHECKPOINTS: Final = "tidelock_checkpoint"
 SITES: Final = "tidelock_site"
+CONFLICTS: Final = "tidelock_conflicts"
+VERDICTS: Final = "tidelock_verdicts"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -62,6 +72,8 @@ TABLES = (
     "tidelock_runs",
     "tidelock_forms",
     SITES,
+    CONFLICTS,
+    VERDICTS,
 )
 
 _COLUMNS = {
@@ -152,6 +164,35 @@ _COLUMNS = {
   own int NOT NULL,
   bound_at {timestamp} NOT NULL DEFAULT {now},
   PRIMARY KEY (site)""",
+    "tidelock_conflicts": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  source varchar(80) NOT NULL,
+  number bigint NOT NULL,
+  ordinal bigint NOT NULL,
+  entry int NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  row_key {long_text} NOT NULL,
+  type varchar(32) NOT NULL,
+  outcome varchar(16) NOT NULL,
+  incoming int NOT NULL,
+  lost {blob},
+  stands {blob},
+  path varchar(1024) NOT NULL,
+  at {timestamp} NOT NULL DEFAULT {now},
+  PRIMARY KEY (feed, grp, source, number, ordinal, entry)""",
+    "tidelock_verdicts": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  epoch bigint NOT NULL,
+  batch bigint NOT NULL,
+  ordinal int NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  row_key {blob} NOT NULL,
+  image {blob},
+  PRIMARY KEY (feed, grp, epoch, batch, ordinal)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import TableName
 
@@ -36,6 +37,8 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         versions={name: column for name in tables if (column := version_of(feed, name))},
         replace=feed.on_conflict == "replace",
     )
+    if feed.conflicts is not None:
+        options = msgspec.structs.replace(options, direction=feed.direction, policies=policies_of(feed, tables))
     if feed.sites is not None:
         options = msgspec.structs.replace(options, coalesce_rows=0)  # a table waits for changes of one origin alone
     if feed.source_url.dialect == "postgres" or feed.sites is not None:
@@ -58,6 +61,14 @@ def _weight(feed: Feed, target: TableName) -> int:
 def version_of(feed: Feed, target: TableName) -> str:
     """Returns the version column of the first rule that this target table may come from; '' where it has none."""
     return next((rule.version for rule in _rules(feed, target)), "")
+
+
+def policies_of(feed: Feed, tables: Iterable[TableName]) -> dict[TableName, TableWords]:
+    """Returns the policies of target tables, by the first rule that each may come from; none without an arbiter."""
+    if feed.conflicts is None:
+        return {}
+    found = ((name, next(_rules(feed, name), None)) for name in tables)
+    return {name: feed.conflicts.of(rule.conflicts) for name, rule in found if rule is not None}
 
 
 def _rules(feed: Feed, target: TableName) -> Iterator[TableRule]:

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.conflict_options import Direction
 from tidelock.engine.model.records import Position, TableName
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"
@@ -50,6 +52,9 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
             "change of a row. A number, a date or a time, and NOT NULL at the target."
         ),
     ] = ""
+    conflicts: Annotated[
+        TableConflicts, Meta(description="Policies of these tables, in a feed with `conflicts: arbiter`.")
+    ] = TableConflicts()
 
     def matches(self, name: TableName) -> bool:
         """Tells whether the rule is for the source table `name`."""
@@ -256,6 +261,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     sites: Annotated[
         FeedSites | None, Meta(description="Names of the sites, where changes may come back. Default: none.")
     ] = None
+    conflicts: Annotated[
+        FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
+    ] = None
 
     def select(self, name: TableName) -> TableRule | None:
         """Returns the first rule that matches a source table."""
@@ -265,6 +273,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the target's name for a source table; its own name where no rule matches."""
         rule = self.select(name)
         return rule.target_name(name) if rule else name
+
+    @property
+    def direction(self) -> Direction:
+        """Direction towards the arbiter of its conflicts, if it has one."""
+        if self.conflicts is None or self.sites is None:
+            return "none"
+        return self.conflicts.direction(self.sites)
 
     @property
     def starts_where_kept(self) -> bool:

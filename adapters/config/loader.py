@@ -11,6 +11,13 @@ import msgspec
 
 from tidelock.adapters.config import document, former_words
 from tidelock.adapters.config import url as endpoint
+from tidelock.adapters.config.conflicts import (
+    ColumnGroup,
+    FeedConflicts,
+    TableConflicts,
+    feed_problems,
+    table_problems,
+)
 from tidelock.adapters.config.document import Path as KeyPath
 from tidelock.adapters.config.feed import (
     Columns,
@@ -29,7 +36,7 @@ from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
-_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites}
+_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts}
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
@@ -95,6 +102,7 @@ class Reading:
         self._check_hive(feed)
         self._check_log(feed)
         self._check_sites(feed)
+        self._check_conflicts(feed)
         self._check_tables(feed)
         return completed(feed)
 
@@ -114,6 +122,11 @@ class Reading:
                 self._known(data[key], part, (key,))
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
+        if model is TableRule and "conflicts" in data:
+            self._known(data["conflicts"], TableConflicts, (*path, "conflicts"))
+        if model is TableConflicts and isinstance(data.get("groups"), list):
+            for i, group in enumerate(data["groups"]):
+                self._known(group, ColumnGroup, (*path, "groups", i))
 
     def _reveal_settings(self) -> None:
         """Puts secrets into Spark's settings."""
@@ -219,6 +232,21 @@ class Reading:
         if feed.target_url.scheme == "hive":
             self._fail(("sites",), "nothing comes back from Hive: leave them out")
 
+    def _check_conflicts(self, feed: Feed) -> None:
+        for i, rule in enumerate(feed.tables):
+            for path, problem in table_problems(rule.conflicts, feed.conflicts):
+                self._fail(("tables", i, "conflicts", *path), problem)
+        if feed.conflicts is None:
+            return
+        for path, problem in feed_problems(feed.conflicts, feed.sites):
+            self._fail(("conflicts", *path), problem)
+        if feed.verify != "off":
+            self._fail(("verify",), "a feed with `conflicts` looks at each row already: leave it out")
+        if feed.on_conflict != "dead_letter":
+            self._fail(("on_conflict",), "policies of `conflicts` say it: leave it out")
+        if feed.consistency == "transaction":
+            self._fail(("consistency",), "conflicts are decided row by row: use row")
+
     def _check_tables(self, feed: Feed) -> None:
         seen: set[str] = set()
         for i, rule in enumerate(feed.tables):
@@ -315,8 +343,11 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def _choices(path: KeyPath) -> tuple[str, ...]:
-    """Returns the words that a top-level key may hold, none where it is free."""
-    if len(path) != 1:
-        return ()
-    hint = get_type_hints(Feed).get(str(path[0]))
-    return get_args(hint) if get_origin(hint) is Literal else ()
+    """Returns the words that a key may hold, none where it is free."""
+    hint: Any = Feed
+    for step in path:
+        parts = (hint, *get_args(hint))
+        model = next((part for part in parts if isinstance(part, type) and issubclass(part, msgspec.Struct)), None)
+        if isinstance(step, str):
+            hint = get_type_hints(model).get(step) if model is not None else None
+    return next((get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), ())

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tidelock.adapters.bookkeeping import verdicts
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.origin import Origin, spelled
@@ -50,6 +51,15 @@ def read(content: bytes) -> tuple[int, Row] | None:
     if len(row) < _LENGTHS[kind]:
         raise _unknown(content)
     return kind, tuple(row)
+
+
+def read_verdict(content: bytes) -> Row:
+    """Reads a message with the prefix of verdicts: the row of `tidelock_verdicts` that it stands for.  Raises
+    UnsuitableLog."""
+    try:
+        return msgspec.structs.astuple(verdicts.read(content))
+    except msgspec.MsgspecError:
+        raise _unknown(content) from None
 
 
 def _unknown(content: bytes) -> UnsuitableLog:

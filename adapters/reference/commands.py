@@ -14,6 +14,7 @@ import typer.main
 from msgspec import Meta
 
 from tidelock.adapters.cli.app import app
+from tidelock.adapters.config.conflicts import ColumnGroup, FeedConflicts, TableConflicts
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
@@ -86,6 +87,8 @@ def config_page() -> str:
     parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
     parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
     parts += ["\n## `hive`\n", _keys(Hive), "\n## `copy`\n", _keys(Copy), "\n## `sites`\n", _keys(FeedSites)]
+    parts += ["\n## `conflicts`\n", _keys(FeedConflicts), "\n## `conflicts` of an entry\n", _keys(TableConflicts)]
+    parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
     return "\n".join([*parts, SECRETS])
 
 
@@ -115,7 +118,8 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    names |= dict.fromkeys((Columns, Copy, FeedSites, Hive, Spark), "keys below")
+    parts = (Columns, Copy, FeedConflicts, FeedSites, Hive, Spark, TableConflicts)
+    names |= dict.fromkeys(parts, "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema import TargetTable
+
+
+def sites_of(feed: Feed) -> Sites | None:
+    """Returns the sites of a feed as the loop filter has them."""
+    if feed.sites is None:
+        return None
+    sites, conflicts = feed.sites.as_rule, feed.conflicts
+    goes_down = conflicts is not None and conflicts.direction(feed.sites) == "down"
+    return msgspec.structs.replace(sites, echo=conflicts.echo) if conflicts is not None and goes_down else sites
 
 
 def order_of(
@@ -21,8 +34,11 @@ def order_of(
     stored: Position | None = None,
     reader_name: str = "",
     forms: Sequence[TableForm] = (),
+    tables: Sequence[TargetTable] = (),
 ) -> CaptureOrder:
     """Returns the order; the others as `CaptureOrder` has them."""
+    sites = sites_of(feed)
+    echoes = sites is not None and sites.echo != "none"  # they compare values, which images hide
     target = feed.target_url
     node = "" if target.scheme == "hive" else f"{target.host}:{target.port}"  # nothing comes back from there
     return CaptureOrder(
@@ -31,12 +47,13 @@ def order_of(
         rules=rules_of(feed),
         own=feed.schema,
         node=node,
-        sites=feed.sites.as_rule if feed.sites else None,
+        sites=sites,
         start=start,
-        images=images,
+        images=images and not echoes,
         further=tuple(further),
         cuts=tuple(cuts),
         stored=stored,
         reader_name=reader_name,
         forms=tuple(forms),
+        tables=tuple(tables) if echoes else (),
     )

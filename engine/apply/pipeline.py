@@ -50,7 +50,7 @@ class Pipeline:
         self._context = context
         self._barrier = Barrier()
         self._ddl_passed = taken.ddl_passed
-        fence = Fence(taken.receipts)
+        fence = Fence(taken.receipts, blind=options.direction == "down")
         self.intake = LogIntake(taken.checkpoint, fence, self.streaming, self.copying, context, atomic=options.atomic)
         self.planner = WindowPlanner(
             options, taken, self.intake, self._barrier, fence, watermark, self.batches, self.copying, self.streaming,
@@ -90,9 +90,9 @@ class Pipeline:
                 raise AssertionError("the machine gives the log to the intake")
             case events.BatchCommitted():
                 self.batches.replaced_rows += event.replaced
-                self._committed(event.id)
+                self._committed(event.id, event.decided)
             case events.CopyBegun():
-                self._committed(event.id)
+                self._committed(event.id, None)
             case events.BatchReady():
                 self._ready(event.id)
             case events.BatchRolledBack():
@@ -131,13 +131,13 @@ class Pipeline:
             case _:
                 assert_never(event)
 
-    def _committed(self, id_: effects.EffectId) -> None:
+    def _committed(self, id_: effects.EffectId, decided: events.Decided | None) -> None:
         if self.copying.answers(id_):
             self._copied()
         elif self.streaming.answers(id_):
             self.streaming.committed()
         else:
-            self.batches.committed(id_)
+            self.batches.committed(id_, decided)
 
     def _copied(self) -> None:
         """Note that a copy has begun or a chunk is merged, and the checkpoint saved with it."""

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tidelock.engine.batch.bad_row_search import BadRowSearch
-from tidelock.engine.batch.parked_rows import Place
+from tidelock.engine.batch.parked_rows import Place, rows_to_park
 from tidelock.engine.batch.scheduler import BatchScheduler
 from tidelock.engine.log import receipts
 from tidelock.engine.log.watermark import Watermark
@@ -203,7 +203,8 @@ class Streaming:
         run, aside = batches.parked_rows.sift(self._piece if search is None else search.tried, bad)
         self._parked = [change for change, _ in aside]
         steps = batches.steps(run, aside, in_order=search is not None)
-        parked = batches.rows_to_park(aside, id_, search, self._provenance.origin)
+        orphans = search.orphans if search is not None else ()
+        parked = rows_to_park(aside, id_, orphans, self._provenance.origin)
         self._emit_piece(steps, parked, None, id_, len(run) + len(aside))
 
     def _emit_piece(

@@ -162,6 +162,8 @@ class WindowPlanner:
         self._copying.seen(end, resent=any(batch.resent for batch in window))
         if self._fence:
             changes, spent = self._fence.admit(changes)
+            if self._options.direction == "down" and len(parked := self._batches.parked_rows):
+                changes = [c for c in changes if (c.source, c.number, c.ordinal) not in parked]
             if self._log_end is not None and end.order >= self._log_end.order:
                 spent += self._fence.close()
             for receipt in spent:

@@ -7,6 +7,9 @@ are tried one by one, and up to `RUN` that fail are parked with one commit, whic
 Atomic mode (`consistency: transaction`): halves of whole transactions; one transaction is tried whole in log order,
 which may do where its merged form does not (a unique index over what the log does not hold); then held trials of
 growing prefixes that are rolled back find each bad change, and the rest commits at once with it parked.
+
+A feed to an arbiter of conflicts decides about the change that fails alone (`BadRowSearch.refusals`): it is not bad,
+unless nothing can be decided either.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tidelock.engine.model.errors import Failure
 from tidelock.engine.parallel.segments import Change
 
 RUN: Final = 16
 """Each trial carries what is parked with it, so a longer run costs more than its commits save."""
+_REFUSALS: Final = 2
 
 
 class BadRowSearch:
@@ -26,10 +31,17 @@ class BadRowSearch:
     `trial()` says what to try next; report `succeeded` or `failed`; `finished` once all is committed or parked.
     `bad`: changes found bad in the present piece, with their errors; they are parked by its commit.  `orphans`: those
     found bad, in any piece, that only lack a row that they refer to.
+    `refusals`: of the only change of the trial, where it is to be decided about: by the target as it came, then of what
+    was decided.
     """
 
-    def __init__(self, changes: Sequence[Change], *, atomic: bool) -> None:
+    def __init__(
+        self, changes: Sequence[Change], *, atomic: bool, decides: bool = False, differs: bool = False
+    ) -> None:
+        """`decides`: about a change that fails alone.  `differs`: one alone may do in log order, too."""
         self._atomic = atomic
+        self._decides = decides
+        self._differs = differs
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
@@ -38,6 +50,7 @@ class BadRowSearch:
 
     def _reset(self) -> None:
         self.bad: list[tuple[Change, str]] = []
+        self.refusals: list[Failure] = []
         self._good = 0  # a prefix of this length is known to work, once the bad ones are left out
         self._tried = len(self._pieces[-1]) if self._pieces else 0
         self._failing = self._tried + 1
@@ -83,6 +96,13 @@ class BadRowSearch:
         self._good = self._tried
         self._narrow()
 
+    def decides_about(self, failure: Failure) -> bool:
+        """Takes the report that the target refused the trial, if its only change is to be decided about now."""
+        if not self._decides or len(self.trial()) > 1 or len(self.refusals) == _REFUSALS:
+            return False
+        self.refusals.append(failure)
+        return True
+
     def failed(self, error: str, *, lacks_parent: bool = False) -> None:
         """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
@@ -105,10 +125,12 @@ class BadRowSearch:
         if len(trial) > 1:
             self._split(len(piece) // 2)
             return
+        if self._merged and self._differs:
+            return  # the same again, in log order
         self.bad.append((trial[0], error))
         if lacks_parent:
             self.orphans[trial[0]] = None
-            if len(self.bad) < RUN and len(self._pieces) > 1:
+            if len(self.bad) < RUN and len(self._pieces) > 1 and not self._decides:
                 self._reach_one_more()
 
     def _reach_one_more(self) -> None:

@@ -19,13 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
+from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.two_way.table_policies import problems
 
 _ORDERED = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
@@ -33,7 +36,9 @@ MakeSteps = Callable[[Sequence[Change], Ranks], list[Step]]
 
 def maker(options: Options) -> MakeSteps:
     """Returns what makes the steps of a batch under these options."""
-    if options.verify == "image":
+    if options.direction == "down":
+        return blind_steps
+    if options.verify == "image" or options.direction == "up":
         return image_steps
     if options.verify == "version":
         return lambda changes, ranks: version_steps(changes, options)
@@ -42,7 +47,9 @@ def maker(options: Options) -> MakeSteps:
 
 def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]:
     """Returns what makes the steps of a batch that runs in log order under these options."""
-    if options.verify == "image":
+    if options.direction == "down":
+        return displacing_steps
+    if options.verify == "image" or options.direction == "up":
         return image_steps_in_order
     if options.verify == "version":
         return lambda changes: version_steps(changes, options)
@@ -51,6 +58,10 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
 
 def require(binding: Binding, options: Options) -> None:
     """Raises SchemaMismatch where rows of the table cannot be looked at as the options want it."""
+    if options.direction == "down":
+        require_blind(binding)
+    elif options.direction == "up":
+        _require_decidable(binding, options)
     if options.verify == "off":
         return
     name, wish = binding.shape.name, f"`verify: {options.verify}`"
@@ -78,6 +89,14 @@ def require(binding: Binding, options: Options) -> None:
         raise SchemaMismatch(
             f"{wish}: {binding.name}.{column} may be NULL, which is no version; make it NOT NULL at the target, or set "
             "`verify: off`"
+        )
+
+
+def _require_decidable(binding: Binding, options: Options) -> None:
+    words = options.policies.get(binding.name, TableWords())
+    if problem := next(problems(words, binding), ""):
+        raise SchemaMismatch(
+            f"conflicts of {binding.name} cannot be decided: {problem}; or leave the table out of the feed"
         )
 
 

@@ -166,7 +166,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
 def set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
     """The steps of one batch that deletes first; None where it has to run in log order."""
     bindings = dict.fromkeys([c.binding for c in changes])
-    if _must_keep_order(changes, bindings, ranks):
+    if must_keep_order(changes, bindings, ranks):
         return None
     tables = partial_fold(changes) if any(b.partial for b in bindings) else fold(changes)
     if tables is None or len({binding.name for binding in tables}) != len(tables):
@@ -205,7 +205,8 @@ def set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
     return [*reversed(deletes), *writes]
 
 
-def _must_keep_order(changes: Sequence[Change], bindings: Iterable[Binding], ranks: Ranks) -> bool:
+def must_keep_order(changes: Sequence[Change], bindings: Iterable[Binding], ranks: Ranks) -> bool:
+    """Tells whether deletes may not come first."""
     if all(b.plain for b in bindings):
         return False
     if any(not b.key or b.has_unlogged_unique_column or b.unseen or b.name in ranks.looped for b in bindings):

@@ -8,7 +8,7 @@ under other columns may be any row too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -206,6 +206,16 @@ def parked_row(
         key_for_people(change.binding, change.before if change.after is None else change.after),
         error,
         _ENCODER.encode(held),
+    )
+
+
+def rows_to_park(
+    parked: Sequence[tuple[Change, str]], id_: EffectId, orphans: Container[Change], origin: Origin | None = None
+) -> tuple[ParkedRow, ...]:
+    """The rows that the batch or piece `id_` parks, with their errors; `origin`: theirs."""
+    return tuple(
+        parked_row(change, error, id_, n, orphan=change in orphans, origin=origin)
+        for n, (change, error) in enumerate(parked)
     )
 
 

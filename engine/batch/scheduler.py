@@ -6,16 +6,17 @@ when it is tried again by its backoff, what it leaves out by the parked rows; th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tidelock.engine.batch import checked_steps
+from tidelock.engine.batch import arbitration, checked_steps
 from tidelock.engine.batch.backoff import Backoff, delay_us
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_retry import ParkedRetry
-from tidelock.engine.batch.parked_rows import Place, parked_row
+from tidelock.engine.batch.parked_rows import Place, rows_to_park
 from tidelock.engine.log import receipts
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.coalescer import Coalescer
@@ -36,17 +37,18 @@ from tidelock.engine.protocol.effects import (
     ApplyEffect,
     CommitBatch,
     EffectId,
-    ParkedRow,
     RollbackBatch,
     Step,
 )
+from tidelock.engine.protocol.events import Decided
 
 
 class BatchScheduler:
     """Plans windows of changes, and brings them to the target in batches.
 
     `rows`: planned and not yet committed.  `streaming`: a transaction is applied as it comes, alone.  `now`: of this
-    step, in microseconds; it is set before the step's events are taken.
+    step, in microseconds; it is set before the step's events are taken.  `conflicts`: how many were decided, by type
+    and outcome.
     `unpositioned_receipt`: the last commit that no position tells of (a batch of retries, a merge), until a checkpoint
     has dropped its receipt.
     """
@@ -79,6 +81,7 @@ class BatchScheduler:
         self.committed_batches = 0
         self.retries = 0
         self.replaced_rows = 0
+        self.conflicts = Counter[tuple[str, str]]()
         self.rows = 0
         self.streaming = False
         self.unpositioned_receipt: EffectId | None = None
@@ -231,16 +234,22 @@ class BatchScheduler:
         probing = search is not None and search.probing
         id_, places = self._next_id(), ((c.source, c.number, c.ordinal) for c in covered)
         batch.parked = [change for change, _ in parked]
+        decided = None
+        if search is not None and search.refusals and run:
+            (change,), run = run, []
+            decided = arbitration.question(change, search.refusals, self._options, id_, batch.provenance.origin)
         batch.effect = ApplyBatch(
             id=id_,
             lane=batch.lane,
             steps=self.steps(run, parked, in_order=search is not None),
             covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
-            parked=self.rows_to_park(parked, id_, search, batch.provenance.origin),
+            parked=rows_to_park(parked, id_, search.orphans if search is not None else (), batch.provenance.origin),
             held=self._order.atomic or probing,
             origin=batch.provenance.origin,
             seen=batch.provenance.seen,
+            decide=decided,
+            told=arbitration.told(batch.parked) if self._options.direction == "up" else (),
         )
         self._dispatch(batch)
 
@@ -255,19 +264,6 @@ class BatchScheduler:
             checked_steps.let_replace(steps, self.parked_rows, [change for change, _ in parked])
         return steps
 
-    def rows_to_park(
-        self,
-        parked: Sequence[tuple[Change, str]],
-        id_: EffectId,
-        search: BadRowSearch | None,
-        origin: Origin | None = None,
-    ) -> tuple[ParkedRow, ...]:
-        """The rows that the batch or piece `id_` parks, with their errors; `origin`: theirs."""
-        return tuple(
-            parked_row(change, error, id_, n, orphan=search is not None and change in search.orphans, origin=origin)
-            for n, (change, error) in enumerate(parked)
-        )
-
     def _dispatch(self, batch: InFlightBatch) -> None:
         assert batch.effect is not None
         self._batches[batch.effect.id] = batch
@@ -277,7 +273,7 @@ class BatchScheduler:
 
     # ------------------------------------------------------------------ answers
 
-    def committed(self, id_: EffectId) -> None:
+    def committed(self, id_: EffectId, decided: Decided | None = None) -> None:
         """Takes the answer that a batch is committed; an answer to none is dropped, here and below."""
         if self.parked_retry.answers(id_):
             self.parked_retry.committed()
@@ -289,6 +285,10 @@ class BatchScheduler:
             return
         self._watermark.receipt(batch.window, id_)
         self.parked_retry.park(batch.parked, batch.effect.parked, batch.search)
+        if decided is not None and batch.effect.decide is not None:
+            self.conflicts.update(decided.conflicts)
+            if decided.parked:
+                self.parked_retry.park(batch.covered, [batch.effect.decide.parked], None)
         if self.parked_retry.awaits_parents:
             self.parked_retry.arrived(batch.covered, but=batch.parked)
         self._count(batch.effect.rows)
@@ -379,8 +379,15 @@ class BatchScheduler:
             return
         del self._batches[id_]
         if batch.search is None:
-            batch.search = BadRowSearch(batch.changes, atomic=self._order.atomic)
-        batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
+            options = self._options
+            batch.search = BadRowSearch(
+                batch.changes,
+                atomic=self._order.atomic,
+                decides=options.direction == "up",
+                differs=options.replace or options.direction == "down",
+            )
+        if not batch.search.decides_about(failure):
+            batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING
         self._send(batch)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.mapping import Mapping, TableMapping
 from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
 from tidelock.engine.capture.row_filter import Untold
@@ -35,12 +36,22 @@ class CaptureMachine:
     """Turns chunks of a source's log into batches of the ordered log.
 
     `start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next.
-    `node`: the node that the batches go to; '' where loops cannot be.  `sites`: of a feed that names them.
+    `node`: the node that the batches go to; '' where loops cannot be.  `sites`: of a feed that names them.  `echoes`:
+    of one whose source is the arbiter of its target.
     """
 
-    def __init__(self, mapping: Mapping, start: Position, node: str = "", sites: Sites | None = None) -> None:
+    def __init__(
+        self,
+        mapping: Mapping,
+        start: Position,
+        node: str = "",
+        sites: Sites | None = None,
+        echoes: Echoes | None = None,
+    ) -> None:
         self._mapping = mapping
-        self._loop: LoopFilter = NodeFilter(node) if sites is None else SiteFilter(sites)
+        self._sites = SiteFilter(sites) if sites is not None else None
+        self._loop: LoopFilter = self._sites or NodeFilter(node)
+        self._echoes = echoes
         self._last = start
         self._resent = True
         self._tables: dict[int, TableMapping] = {}
@@ -70,15 +81,22 @@ class CaptureMachine:
         rows: list[RowChange] = []
         ddl: Ddl | None = None
         origins: dict[Origin, int] = {}
-        loop, seen = self._loop, None
+        loop, echoes, seen = self._loop, self._echoes, None
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-            elif loop.admits((source.source, source.number), source.marks, rows=bool(source.rows)):
+                continue
+            admitted = loop.admits((source.source, source.number), source.marks, rows=bool(source.rows))
+            if echoes is not None:
+                taken = self._with_echoes(echoes, source, chunk.last.proof, admitted=admitted)
+            else:
+                taken = self._images(source) if admitted else None
+            if taken is not None:
                 if not transactions:
                     seen = loop.seen
-                number = 0 if loop.origin is None else origins.setdefault(loop.origin, len(origins) + 1)
-                self._append(source, number, transactions, rows)
+                origin = loop.origin if admitted else None  # an echo begins here
+                number = 0 if origin is None else origins.setdefault(origin, len(origins) + 1)
+                self._append(source, taken, number, transactions, rows)
         if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
             return None
         batch = LogBatch(
@@ -106,18 +124,48 @@ class CaptureMachine:
             self._tables[number] = mapped
             self._plain = self._plain and mapped.plain
             out[number] = mapped.shape
+        if out and self._echoes is not None:
+            self._echoes.announce(out)
         return out
 
-    def _append(
-        self, source: SourceTransaction, origin: int, transactions: list[Transaction], rows: list[RowChange]
-    ) -> None:
-        """Add a transaction's rows; `origin`: as `Transaction` has it.  A part without rows still tells where its
-        transaction ends."""
-        first = len(rows)
+    def _with_echoes(
+        self, echoes: Echoes, source: SourceTransaction, log: str, *, admitted: bool
+    ) -> list[RowChange] | None:
+        """Returns the rows of a transaction that go on, as the target should see them, with those that go back to it;
+        None: nothing of it goes on.  `log`: proof of the log that it is read from."""
+        sites = self._sites
+        assert sites is not None, "echoes go between sites"
+        rows: list[RowChange] = []
+        if admitted:
+            rows = self._images(source)
+            echoes.note_sent(source, rows)
+        elif sites.of_target:
+            rows = echoes.going_back(source, self._images(source), sites.told, log)
+        elif not source.verdicts:
+            return None
+        if source.verdicts:
+            verdicts = [self._tables[row.table].verdict(row) for row in source.verdicts]
+            echoes.note_verdicts(source, verdicts)
+            rows = sorted([*rows, *verdicts], key=lambda row: row.ordinal)
+        return rows
+
+    def _images(self, source: SourceTransaction) -> list[RowChange]:
         if self._plain:
-            rows += source.rows
-        else:
-            rows += [mapped for row in source.rows if (mapped := self._mapped(row)) is not None]
+            return source.rows
+        return [mapped for row in source.rows if (mapped := self._mapped(row)) is not None]
+
+    def _append(
+        self,
+        source: SourceTransaction,
+        taken: list[RowChange],
+        origin: int,
+        transactions: list[Transaction],
+        rows: list[RowChange],
+    ) -> None:
+        """Add the rows that are taken of a transaction; `origin`: as `Transaction` has it.  A part without rows still
+        tells where its transaction ends."""
+        first = len(rows)
+        rows += taken
         if len(rows) > first or not source.complete or self._open:
             self._open = not source.complete
             transactions.append(

@@ -57,6 +57,15 @@ class TableMapping:
             return None
         return RowChange(change.table, before, after, change.ordinal)
 
+    def verdict(self, change: RowChange) -> RowChange:
+        """Returns a verdict as the target should see it: a row that does not belong there is deleted, as is one that
+        does not stand."""
+        after = self.image(change.after)
+        row = change.before if change.after is None else change.after
+        assert row is not None, "a change has an image"
+        before = (row if self._positions is None else tuple(row[i] for i in self._positions)) if after is None else None
+        return RowChange(change.table, before, after, change.ordinal)
+
     @property
     def kept(self) -> tuple[int, ...]:
         """Columns of the source that the target gets, by their place in a row, in order."""

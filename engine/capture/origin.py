@@ -15,7 +15,7 @@ that have some, or the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -38,6 +38,7 @@ class Sites(msgspec.Struct, frozen=True):
 
     `own`: only changes that began at the source go on.  `mark`: words that changes are marked with from here on.
     `drop`: changes with one of these words go no further.  `sister`: name of the feed that goes the other way.
+    `echo`: which of the target's own changes go back to it, as the source is its arbiter (`engine.capture.echoes`).
     """
 
     source: str
@@ -46,6 +47,7 @@ class Sites(msgspec.Struct, frozen=True):
     mark: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     sister: str = ""
+    echo: Literal["none", "exact", "all"] = "none"
 
     @property
     def local(self) -> Origin:
@@ -116,11 +118,17 @@ def admits(receipts: Sequence[Row], node: str) -> bool:
 
 
 class SiteFilter:
-    """The rule by sites."""
+    """The rule by sites.
+
+    `of_target`: the transaction that was told last was made at the target, or came through it last.  `told`: what its
+    receipt says that the target had seen of this log.
+    """
 
     def __init__(self, sites: Sites) -> None:
         self.origin: Origin | None = None
         self.seen: Position | None = None
+        self.of_target = False
+        self.told: Position | None = None
         self._sites = sites
         self._identity = ("", -1)  # of the last transaction
         self._admitted = True
@@ -133,6 +141,7 @@ class SiteFilter:
         if identity != self._identity:
             self._identity = identity
             self.origin, self._fault, self._admitted = None, None, True
+            self.of_target, self.told = False, None
         if marks:
             self._take(marks)
         if self._fault is not None and rows:
@@ -146,6 +155,9 @@ class SiteFilter:
                     raise _two_receipts(self._identity)
                 self.origin = self._origin(receipt)
                 self._admitted = self._passes(self.origin)
+                self.of_target = self.origin.path[-2:-1] == (self._sites.target,)
+                if self.of_target and self._sites.echo != "none":
+                    self.told = _seen_of(receipt)
         except Untraceable as fault:
             self._fault = fault
         self._note_checkpoints(marks)
@@ -188,6 +200,11 @@ class SiteFilter:
             known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
             if known and len(row) > _SITE and row[_SITE] == self._sites.target:
                 self.seen = _POSITIONS.decode(row[_POSITION])
+
+
+def _seen_of(receipt: Row) -> Position | None:
+    told: str | None = receipt[_SEEN] if len(receipt) > _SEEN else None
+    return _POSITIONS.decode(told) if told else None
 
 
 def _names_sites(receipt: Row) -> bool:

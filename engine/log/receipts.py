@@ -163,9 +163,15 @@ class Fence:
 
     A receipt whose rows have all come by may be deleted when the checkpoint passes the last of them.  `empty`:
     receipts that cover no row.
+
+    `blind`: rows are written over whatever is there, in the log's order, so they may be written again.  From the first
+    row on that no receipt covers, all are: the feed from an arbiter may send another echo than the reader before it
+    did, and what comes behind that in the log must be written behind it.
     """
 
-    def __init__(self, receipts: Iterable[Receipt]) -> None:
+    def __init__(self, receipts: Iterable[Receipt], *, blind: bool = False) -> None:
+        self._blind = blind
+        self._again = False  # covered rows are written again
         self._rows: dict[tuple[str, int, int], EffectId] = {}
         self._long: dict[tuple[str, int], list[_Stretch]] = {}
         self._left: dict[EffectId, int] = {}
@@ -200,7 +206,10 @@ class Fence:
                 id_ = self._pass(change)
             if id_ is None:
                 fresh.append(change)
+                self._again = self._blind
                 continue
+            if self._again:
+                fresh.append(change)
             self._left[id_] -= 1
             if self._left[id_] == 0:
                 spent.append(id_)

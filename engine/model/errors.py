@@ -98,6 +98,11 @@ def lacks_parent(failure: Failure) -> bool:
     return failure.kind is ErrorKind.ROW and failure.code in ("23503", "1216", "1452")
 
 
+def breaks_foreign_key(failure: Failure) -> bool:
+    """Was a row refused for a foreign key, as a parent or as a child?"""
+    return lacks_parent(failure) or (failure.kind is ErrorKind.ROW and failure.code in ("23001", "1217", "1451"))
+
+
 def policy(failure: Failure) -> Policy:
     """Returns the policy for a failed batch.  One that is in doubt is retried identically: its receipt's key answers
     (design 6)."""

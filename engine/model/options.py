@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidelock.engine.model.conflict_options import Direction, TableWords
 from tidelock.engine.model.records import TableName
 
 _STORED: Final = {
@@ -53,6 +54,9 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     `verify`: what a change is compared with there before it is written.  `versions`: by table, the column that
     `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
 
+    Conflicts of two sites (`two_way`):
+    `direction`: of a feed that has an arbiter.  `policies`: by table, of a feed that goes up.
+
     `locking`: off only in the test that shows what the locks are for.
     """
 
@@ -74,6 +78,8 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     verify: Literal["off", "image", "version"] = "off"
     versions: dict[TableName, str] = {}
     replace: bool = False
+    direction: Direction = "none"
+    policies: dict[TableName, TableWords] = {}
     locking: bool = True
     copy_reads: int = 4
     copy_touched: int = 200_000

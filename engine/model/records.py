@@ -300,6 +300,7 @@ class LogBatch(msgspec.Struct, array_like=True):
 
 RECEIPT: Final = 0
 CHECKPOINT: Final = 1
+VERDICT: Final = 2
 
 
 class SourceTransaction(msgspec.Struct, array_like=True):
@@ -309,7 +310,9 @@ class SourceTransaction(msgspec.Struct, array_like=True):
     `ordinals`: how many row images this part spans, filtered ones included.
     `file`, `end`: where reading goes on after it.  `rows`: those of the wanted tables.
     `marks`: what feeds that write to the source have left in it, as (kind, row): receipts (`RECEIPT`, rows inserted
-    into `tidelock_progress`, design 6) and checkpoints (`CHECKPOINT`, rows of `tidelock_checkpoint`).
+    into `tidelock_progress`, design 6), checkpoints (`CHECKPOINT`, rows of `tidelock_checkpoint`) and verdicts
+    (`VERDICT`: the ordinal and a row of `tidelock_verdicts`).
+    `verdicts`: the latter as changes: an insert of the row that stands, or a delete that tells the key alone.
     """
 
     source: str
@@ -323,6 +326,7 @@ class SourceTransaction(msgspec.Struct, array_like=True):
     commit_us: int = 0
     ddl: Ddl | None = None
     marks: tuple[tuple[int, Row], ...] = ()
+    verdicts: tuple[RowChange, ...] = ()
 
 
 class SourceChunk(msgspec.Struct, array_like=True):

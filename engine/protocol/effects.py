@@ -7,10 +7,14 @@ from typing import TypeAlias
 import msgspec
 
 from tidelock.engine.model.chunk_ranges import ChunkSplit
+from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
+
+ChangeId: TypeAlias = tuple[str, int, int]
+"""A row's change as the log names it: source and number of its transaction, and ordinal."""
 
 
 class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
@@ -56,6 +60,9 @@ class UpsertRows(msgspec.Struct, gc=False):
     `version`: as in `DeleteRows`.  A row that is there by key is overwritten only where its version is below that of
     the new one, unique columns included; no version (NULL) is an error (ErrorKind.ROW).
     `replaces`: a row of another key that holds a wanted unique value is deleted first (`on_conflict: replace`).
+    `blind`: a row that is there by key is overwritten, unique columns included (`engine.batch.blind_steps`).
+    `displaces`: the change that each row is of, where rows of other keys make room as with `replaces`, and are written
+    to `tidelock_conflicts`.
     """
 
     table: Binding
@@ -64,11 +71,13 @@ class UpsertRows(msgspec.Struct, gc=False):
     absent: bool = False
     version: int = -1
     replaces: bool = False
+    blind: bool = False
+    displaces: tuple[ChangeId, ...] = ()
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.absent or self.version >= 0 or self.replaces
+        return self.absent or self.version >= 0 or self.replaces or self.blind
 
 
 class UpdateRows(msgspec.Struct, gc=False):
@@ -118,6 +127,35 @@ class ParkedRow(msgspec.Struct, frozen=True, array_like=True):
     change: bytes
 
 
+class DecideChange(msgspec.Struct, gc=False):
+    """Decide about one change that comes from a spoke, which the target does not take as it is (`engine.two_way`).
+
+    In the batch's transaction: the row of its key and those that hold unique values which it wants are locked and read,
+    spelled as the log does; what `engine.two_way.deciding.judged` says of them is written; then the arbiter's rows
+    under the keys of the change are told (`RowsToTell`), unless the change stands as it came; what lost is recorded.
+    Where an operator has to decide, `parked` is parked.
+
+    `policies`: of its table.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
+    change is kept out; `foreign`: the reason is a foreign key.
+    """
+
+    table: Binding
+    before: Row | None
+    after: Row | None
+    policies: TableWords
+    parked: ParkedRow
+    refused: str = ""
+    foreign: bool = False
+
+
+class RowsToTell(msgspec.Struct, gc=False):
+    """Tell the rows with these keys (`Binding.key_of`), as they stand when the transaction commits, to the spoke: a
+    *verdict* each, no row included."""
+
+    table: Binding
+    keys: list[Row]
+
+
 class ApplyBatch(msgspec.Struct, gc=False):
     """One target transaction: first the receipt (`INSERT … SELECT … FROM tidelock_owner … FOR SHARE`, design 6),
     then `steps` in order, then `parked` rows into and `unparked` ones (source, number, ordinal) out of
@@ -128,6 +166,8 @@ class ApplyBatch(msgspec.Struct, gc=False):
 
     `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
     `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
+    `decide`: then a change to decide about; such a batch has no steps and is never held.  `told`: rows to tell, after
+    all else.
     Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
     """
 
@@ -141,6 +181,8 @@ class ApplyBatch(msgspec.Struct, gc=False):
     held: bool = False
     origin: Origin | None = None
     seen: Position | None = None
+    decide: DecideChange | None = None
+    told: tuple[RowsToTell, ...] = ()
 
 
 class ApplyPiece(msgspec.Struct, gc=False):

@@ -72,13 +72,23 @@ class BatchReady(msgspec.Struct, frozen=True, gc=False):
     id: EffectId
 
 
+class Decided(msgspec.Struct, frozen=True, array_like=True):
+    """What was decided about the change of a batch (`DecideChange`): is it parked, and the types of its conflicts, each
+    with its outcome (`engine.two_way`)."""
+
+    parked: bool
+    conflicts: tuple[tuple[str, str], ...] = ()
+
+
 class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
     """Reply to `ApplyBatch`, `CommitBatch` and `MergeChunk`: it is committed, its receipt with it.
 
-    `replaced`: rows of the target that were deleted, as others were to have their unique values."""
+    `replaced`: rows of the target that were deleted, as others were to have their unique values.  `decided`: of a batch
+    that decides."""
 
     id: EffectId
     replaced: int = 0
+    decided: Decided | None = None
 
 
 class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):

@@ -4,6 +4,7 @@ PostgreSQL finds `…_origin_differs` by the origin of the row's last writer, ho
 exactly: only where a change that the writer had *not seen* touched a shared register (`echo.EchoIndex.concerns`), or
 where the row is not what the change's before-image says.  The image alone misses a row that went away from a value and
 came back to it (history 15).  `update_deleted` is PostgreSQL 19's: the row is known to have been deleted here.
+`foreign_key` is ours: a row that the change refers to is not here any more, or rows here refer to what it takes away.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Conflict(enum.Enum):
     DELETE_ORIGIN_DIFFERS = "delete_origin_differs"
     DELETE_MISSING = "delete_missing"
     MULTIPLE_UNIQUE_CONFLICTS = "multiple_unique_conflicts"
+    FOREIGN_KEY = "foreign_key"
 
 
 class Holder(msgspec.Struct, frozen=True, gc=False):

@@ -135,6 +135,16 @@ def _over_values(policies: Policies, clash: Conflict, change: Arriving, met: Met
     return _kept(outcome, clash, change, met.row, decision.conflicts)
 
 
+def kept(policies: Policies, change: Arriving, *, foreign: bool) -> Decision:
+    """Decides about a change of which nothing can be written here.  `foreign`: as a foreign key does not allow it; any
+    policy but `stop` then leaves the arbiter's rows as they are.  `row` is not told."""
+    decided = foreign and policies.of(Conflict.FOREIGN_KEY) is not Policy.STOP
+    outcome = Outcome.VERDICT if decided else Outcome.PARK
+    if not foreign:
+        return Decision(outcome, None)
+    return Decision(outcome, None, (Conflict.FOREIGN_KEY,), (), (Lost(Conflict.FOREIGN_KEY, True, change.after),))
+
+
 def _kept(
     outcome: Outcome, conflict: Conflict, change: Arriving, here: Row | None, others: tuple[Conflict, ...] = ()
 ) -> Decision:

@@ -330,3 +330,53 @@ def test_a_postgres_source_carries_the_name_of_its_slot(read: Read) -> None:
     assert slots[0] == "tidelock_shop"
     assert len(set(slots)) == 4
     assert all(len(slot) <= 63 and slot.replace("_", "a").isalnum() for slot in slots)
+
+
+PAIR = PLAIN + "sites: {source: us, target: eu, sister: shop-eu-us}\n"
+TABLE = "  - source: shop.account\n"
+
+
+def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> None:
+    said = "conflicts: {arbiter: eu, default: arrival, types: {update_missing: delete wins}}\n"
+    own = "    conflicts: {version: at, types: {update_missing: spoke}, groups: [{columns: [a, b], policy: delta}]}\n"
+    others = "  - {source: b.*, conflicts: {default: latest, version: v}}\n"
+    feed = read(PAIR.replace(TABLE, TABLE + own + others) + said)
+    assert feed.conflicts is not None and feed.sites is not None
+    assert feed.conflicts.direction(feed.sites) == "up"
+    (one, other) = (feed.conflicts.of(rule.conflicts) for rule in feed.tables)
+    assert (one.default, one.types, one.version) == ("arrival", {"update_missing": "spoke"}, "at")
+    assert [(group.columns, group.policy) for group in one.groups] == [(("a", "b"), "delta")]
+    assert (other.default, other.types) == ("latest", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PLAIN + "conflicts: {arbiter: eu}\n", "line 6: conflicts: they are decided between sites"),
+        (PAIR.replace(", sister: shop-eu-us", "") + "conflicts: {arbiter: eu}\n", "name the feed that goes the other"),
+        (PAIR + "conflicts: {arbiter: asia}\n", "conflicts.arbiter: asia is neither us nor eu"),
+        (PAIR + "conflicts: {default: stop}\n", "conflicts.arbiter: missing"),
+        (PAIR + "conflicts: {arbiter: eu, default: newest}\n", "'newest' is not known; use stop or arrival or"),
+        (PAIR + "conflicts: {arbiter: eu, default: delta}\n", "`delta` is for columns, not for whole rows"),
+        (PAIR + "conflicts: {arbiter: eu, types: {gone: stop}}\n", "conflicts.types.gone: 'gone' is not known; use"),
+        (PAIR + "conflicts: {arbiter: eu, default: latest}\n", "tables[0].conflicts: `latest` needs the column"),
+        (PAIR + "conflicts: {arbiter: eu}\nverify: image\n", "verify: a feed with `conflicts` looks at each row"),
+        (PAIR + "conflicts: {arbiter: eu}\non_conflict: replace\n", "on_conflict: policies of `conflicts` say it"),
+        (PAIR + "conflicts: {arbiter: eu}\nconsistency: transaction\n", "consistency: conflicts are decided row"),
+        (PAIR.replace(TABLE, TABLE + "    conflicts: {version: a}\n"), "tables[0].conflicts: only a feed with"),
+        (
+            PAIR.replace(TABLE, TABLE + "    conflicts: {groups: [{columns: [a], policy: spok}]}\n")
+            + "conflicts: {arbiter: eu}\n",
+            "line 6: tables[0].conflicts.groups[0].policy: 'spok' is not known; use",
+        ),
+        (
+            PAIR.replace(TABLE, TABLE + "    conflicts: {groups: [{columns: [a, a], policy: max}]}\n")
+            + "conflicts: {arbiter: eu}\n",
+            "tables[0].conflicts.groups[0].columns: a is in a group already",
+        ),
+    ],
+)
+def test_conflicts_that_cannot_be_decided_so_are_refused(read: Read, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(text)
+    assert words in str(refused.value)

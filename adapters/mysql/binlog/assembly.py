@@ -26,11 +26,21 @@ from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, Unsuitab
 from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group, Proof, carried, decode, encode
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Ddl, Position, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import (
+    CHECKPOINT,
+    RECEIPT,
+    VERDICT,
+    Ddl,
+    Position,
+    SourceChunk,
+    SourceTransaction,
+)
 
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
+_INSERTED: Final = (Role.MARKER, Role.VERDICT)
+"""Tables of which inserted rows alone mean something."""
 
 
 class Assembly:
@@ -143,7 +153,7 @@ class Assembly:
         state = self.state
         ordinal = state.ordinal
         role = table.role
-        if role is Role.UNWANTED or (role is Role.MARKER and operation != INSERT):
+        if role is Role.UNWANTED or (role in _INSERTED and operation != INSERT):
             state.ordinal = table.skip(b, p, end, 2 if operation == UPDATE else 1, ordinal)
             return
         prelude = table.two if operation == UPDATE else table.one
@@ -197,7 +207,10 @@ class Assembly:
         state = self.state
         found = state.rows[kept:]
         del state.rows[kept:]
-        if role is not Role.WANTED:
+        if role is Role.VERDICT:
+            told = ((row.ordinal, row.after) for row in found if row.ordinal >= self._skip)
+            state.marks.extend((VERDICT, (ordinal, *after)) for ordinal, after in told if after is not None)
+        elif role is not Role.WANTED:
             kind = RECEIPT if role is Role.MARKER else CHECKPOINT
             state.marks.extend((kind, row.after) for row in found if row.after is not None)
         else:

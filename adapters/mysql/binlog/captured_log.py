@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
 
 import msgspec
+import pymysql
 
+from tidelock.adapters.mysql.binlog.log_ends import current_position
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
-from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.charsets import lenient_decoder
+from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint
+from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import LogBatch, Position, SourceChunk
+from tidelock.engine.model.records import Column, Kind, LogBatch, Position, Shape, SourceChunk, TableName, Value
 
 
 class CapturedLog(FeedLog):
@@ -50,6 +56,37 @@ class CapturedLog(FeedLog):
 
     def understood(self, statement: SourceChunk) -> SourceChunk:
         return classified(statement, self._scheme, folded=self._reader.folded)
+
+    def log_end(self) -> Position:
+        address = reader_endpoint(self._order.source)
+        try:
+            with closing(connect(address)) as connection:
+                return current_position(connection)
+        except pymysql.MySQLError as error:
+            raise explained(error, address) from error
+
+    def shapes(self, names: set[TableName]) -> dict[TableName, Shape]:
+        import asyncio  # verdicts alone need it
+
+        from tidelock.adapters.mysql.catalogue import BlockingServer
+        from tidelock.adapters.mysql.schema import read_shapes
+
+        address = reader_endpoint(self._order.source)
+        with closing(BlockingServer(connect(address), address)) as asked:
+            found = asyncio.run(read_shapes(asked, names.__contains__))
+            return {name: table.shape for name, table in found.items()}
+
+    def value(self, column: Column, told: Any) -> Value:
+        match column.kind:
+            case Kind.INT | Kind.YEAR | Kind.BIT:
+                return int(told)
+            case Kind.FLOAT | Kind.DOUBLE:
+                return float(told)
+            case Kind.TEXT if isinstance(told, bytes):
+                return lenient_decoder(column.charset)(told)
+            case kind if kind in SPELLINGS and isinstance(told, bytes):
+                return SPELLINGS[kind](told)
+        return told
 
     def note_stored(self, position: Position) -> None:
         """Does nothing: there is nothing to note."""

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tidelock.adapters.bookkeeping.tables import CHECKPOINTS
+from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, VERDICTS
 from tidelock.adapters.mysql.binlog import table_map
 from tidelock.adapters.mysql.binlog.codecs import UnknownType, codec
 from tidelock.adapters.mysql.binlog.partial_json import PartialRows
@@ -27,12 +27,17 @@ _MOST_UNWANTED: Final = 10_000
 
 class Role(enum.Enum):
     """MARKER: `tidelock_progress`, whose inserted rows tell that a transaction was replicated (design 6).  CHECKPOINT:
-    `tidelock_checkpoint`, which tells how far a feed to the source has come."""
+    `tidelock_checkpoint`, which tells how far a feed to the source has come.  VERDICT: `tidelock_verdicts`, whose
+    inserted rows tell a spoke which row stands."""
 
     WANTED = enum.auto()
     MARKER = enum.auto()
     CHECKPOINT = enum.auto()
+    VERDICT = enum.auto()
     UNWANTED = enum.auto()
+
+
+_MARKS: Final = {CHECKPOINTS: Role.CHECKPOINT, VERDICTS: Role.VERDICT}
 
 
 class LoggedTable:
@@ -232,5 +237,5 @@ class Tables:
 
     def _role(self, name: TableName) -> Role:
         if self._is_marker(name):
-            return Role.CHECKPOINT if name.table == CHECKPOINTS else Role.MARKER
+            return _MARKS.get(name.table, Role.MARKER)
         return Role.WANTED if self._wanted(name) else Role.UNWANTED

@@ -30,6 +30,7 @@ from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import Answer, StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.model.errors import MISSING
 from tidelock.engine.model.records import UNKNOWN, Row
 from tidelock.engine.model.schema import Binding
@@ -69,7 +70,8 @@ class _Waiting(msgspec.Struct):
 class BatchScript:
     """Write steps, then `commit` or leave it open.
 
-    `replaced`: rows that were deleted because others are to have their unique values, for people.
+    `replaced`: rows that were deleted because others are to have their unique values, for people.  `record`: makes the
+    statement that records one that an arbiter's row displaced.
 
     Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
     """
@@ -80,12 +82,14 @@ class BatchScript:
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
         checked: Callable[[Binding], CheckedStatements] | None = None,
+        record: Callable[[Displaced], bytes] | None = None,
     ) -> None:
         """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
         self.replaced: list[str] = []
         self._session = session
         self._statements = statements
         self._checked = checked
+        self._record = record
         self._receipt = receipt
         self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
 
@@ -139,6 +143,12 @@ class BatchScript:
                 await self._update(statements, step)
             case _:
                 assert_never(step)
+
+    def displace(self, gone: Displaced) -> None:
+        """Note a row that has been deleted for another, and let its record wait for the next packet."""
+        assert self._record is not None, "such steps come in batches alone"
+        self.replaced.append(f"{gone.table.name}: {gone.key}")
+        self.add(self._record(gone), "tidelock_conflicts")
 
     def add(self, sql: bytes, table: str) -> None:
         """Let a statement on `table` wait for the next packet."""

@@ -11,6 +11,8 @@ from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.ports.sink import Control
+from tidelock.adapters.target import displaced
+from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.origin import Origin, spelled
@@ -105,6 +107,27 @@ class BookkeepingSql:
             )
             yield f"{head}({values}) ON DUPLICATE KEY UPDATE error={error},wish=''".encode("utf-8", "replace")
 
+    def record_displaced(self, row: Displaced, origin: Origin | None) -> bytes:
+        """Record a row that made room for another; `origin`: of the change that it made room for."""
+        assert self._sites is not None, "conflicts are decided between sites"
+        table, change = row.table.name, f"{text(row.of[0])},{row.of[1]:d},{row.of[2]:d}"
+        values = ",".join(
+            (
+                self._values,
+                change,
+                *map(text, (table.schema, table.table, row.key, displaced.CONFLICT, displaced.OUTCOME)),
+                "0",
+                blob(row.told(row.row)),
+                blob(row.told(row.by)),
+                text(spelled((origin or self._sites.local).path)),
+            )
+        )
+        mine = f"{self._mine} AND (source,number,ordinal)=({change})"
+        return (
+            f"INSERT INTO {self._table}conflicts (feed,grp,{displaced.COLUMNS},entry) SELECT {values},"
+            f"COALESCE(MAX(entry)+1,0) FROM {self._table}conflicts WHERE {mine}"
+        ).encode("utf-8", "replace")
+
     def unpark(self, keys: Sequence[tuple[str, int, int]]) -> Iterator[bytes]:
         """Delete what is parked under these places in the log (source, number, ordinal)."""
         tuples = [f"({text(source)},{number:d},{ordinal:d})" for source, number, ordinal in keys]
@@ -121,9 +144,14 @@ class BookkeepingSql:
         mine = f"{self._mine} AND epoch={self._fencing.epoch}"
         return f"UPDATE {self._table}owner SET ddl_passed={passed} WHERE {mine}".encode()
 
-    def drop_receipts(self, receipts: Sequence[EffectId]) -> Iterator[bytes]:
-        """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into."""
-        return self._delete("progress", "epoch,batch", [f"({id.epoch:d},{id.counter:d})" for id in receipts])
+    def drop_receipts(self, receipts: Sequence[EffectId], *, verdicts: bool = False) -> Iterator[bytes]:
+        """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into.
+
+        `verdicts`: and the verdicts of their batches, which are in the log."""
+        batches = [f"({id.epoch:d},{id.counter:d})" for id in receipts]
+        yield from self._delete("progress", "epoch,batch", batches)
+        if verdicts:
+            yield from self._delete("verdicts", "epoch,batch", batches)
 
     def _delete(self, table: str, columns: str, tuples: Sequence[str]) -> Iterator[bytes]:
         keys = "feed,grp," + columns

@@ -12,8 +12,10 @@ from typing import Any, Protocol
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.schema.log_spelling import NotSpelled, spelled
+from tidelock.adapters.target.displaced import Displaced, displaces
 from tidelock.engine.model.errors import DIFFERS
-from tidelock.engine.model.records import Row, Value
+from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
 
@@ -44,6 +46,10 @@ class Script(Protocol):
         """Return those of the rows that are not there by key."""
         ...
 
+    def displace(self, gone: Displaced) -> None:
+        """Note a row that has been deleted for another, and let its record wait for the next packet."""
+        ...
+
     async def rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[Any, ...]]:
         """Return the rows of the queries' answers."""
         ...
@@ -60,6 +66,11 @@ class CheckedScript:
         """Write one step.  Raises BatchError, Unwritable."""
         if not isinstance(step, DeleteRows) and step.replaces:
             await self._replace(step.rows)
+        if isinstance(step, UpsertRows) and step.blind:
+            if displaces(step):
+                await self._displace(step)
+            await self._write_over(step)
+            return
         if step.version >= 0:
             await self._versioned(step)
         elif isinstance(step, DeleteRows) and step.absent:
@@ -177,6 +188,61 @@ class CheckedScript:
                     await self._script.matched(statements, [delete])
                     told = [", ".join(map(str, key)) for key in keys]
                     self._script.replaced += [f"{statements.table.name}: {key}" for key in told]
+
+
+    # ------------------------------------------------------------------ blind
+
+    async def _displace(self, step: UpsertRows) -> None:
+        """Delete and record the rows of other keys that hold a unique value of these."""
+        statements, columns = self._statements, step.table.shape.columns
+        for row, change in zip(step.rows, step.displaces, strict=True):
+            for found, delete in statements.whole_holders(row):
+                shown = await self._script.rows(statements, [found])
+                if not shown:
+                    continue
+                await self._script.matched(statements, [delete])
+                for texts in shown:
+                    gone = tuple(_logged(column, text) for column, text in zip(columns, texts, strict=True))
+                    self._script.displace(Displaced(step.table, gone, change, row))
+
+    async def _write_over(self, step: UpsertRows) -> None:
+        """Insert rows, and overwrite by key those that are there, unique columns included."""
+        statements, rows = self._statements, step.rows
+        if step.fresh:
+            self._script.insert(statements, rows, lambda: self._overwrite(rows))
+        else:
+            await self._overwrite(rows)
+
+    async def _overwrite(self, rows: Sequence[Row]) -> None:
+        statements = self._statements
+        if statements.sole_unique:
+            await self._script.matched(statements, statements.upsert(rows))
+            return
+        if not statements.has_more_than_key:
+            missing = await self._script.missing(statements, rows)
+        elif len(rows) > 1 and statements.joins([statements.table.key_of(row) for row in rows]):
+            matched = await self._script.matched_by_join(statements, statements.overwrite(rows))
+            if matched == len(rows):
+                return
+            singly = matched is None  # the server cannot join such keys
+            missing = await (self._overwritten_singly(rows) if singly else self._script.missing(statements, rows))
+        else:
+            missing = await self._overwritten_singly(rows)
+        if missing:
+            self._script.insert(statements, missing, None)
+
+    async def _overwritten_singly(self, rows: Sequence[Row]) -> list[Row]:
+        """Overwrite rows by key; returns those that are not there."""
+        statements = self._statements
+        return [row for row in rows if not await self._script.matched(statements, [statements.overwrite_one(row)])]
+
+
+def _logged(column: Column, shown: Any) -> Value:
+    """Returns the value as the log of the source has it; as the target shows it, where the source has none such."""
+    try:
+        return spelled(column, shown)
+    except NotSpelled:
+        return str(shown)
 
 
 def _spelled(value: Value) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.compared_values import assigned, comparison, shown
+from tidelock.adapters.mysql.target.read_back import asked
 from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
 from tidelock.adapters.target.compared_columns import compared, may_be_gone
 from tidelock.engine.model.records import Row, Value
@@ -116,15 +117,45 @@ class CheckedStatements(TableStatements):
 
     def holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
         """Queries of the rows of other keys that hold a unique value of this one, each with the delete of them."""
+        for found in self._held(row):
+            key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
+            yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
+
+    def whole_holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
+        """Queries of the same rows, each with all its values as texts, and the delete of them."""
+        texts = ",".join(asked(column, self._name) for column in self.table.shape.columns)
+        for found in self._held(row):
+            yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
+
+    def _held(self, row: Row) -> Iterator[str]:
+        for positions in self._other_uniques(row):
+            held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
+            yield f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
+
+    def _other_uniques(self, row: Row) -> Iterator[list[int]]:
+        """Yields the columns of each unique index besides the key of which the row has a value."""
         at = {column.name: i for i, column in enumerate(self._columns)}
         for unique in self.table.target.uniques:
             positions = [at[name] for name in unique.columns]
-            if set(positions) == set(self.table.key) or any(row[i] is None for i in positions):
-                continue
-            held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            found = f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
-            key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
-            yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
+            if set(positions) != set(self.table.key) and all(row[i] is not None for i in positions):
+                yield positions
+
+    # ------------------------------------------------------------------ blind
+
+    def overwrite(self, rows: Sequence[Row]) -> Iterator[bytes]:
+        """Set all columns but the key's, of rows that are there by key."""
+        tail = self._tail(self._whole)
+        return self._cut(self._head("UPDATE ", self._whole, ()), self._next, self._rows(self._render_whole, rows), tail)
+
+    def overwrite_one(self, row: Row) -> bytes:
+        """The same of a single row."""
+        sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in self._whole]
+        return self._alone(f"UPDATE {self._old()} SET {','.join(sets)} WHERE {self._is(row)}")
+
+    @property
+    def has_more_than_key(self) -> bool:
+        """Tells whether there are columns besides the key's."""
+        return bool(self._whole)
 
     # ------------------------------------------------------------------ words of SQL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelock.adapters.mysql.target.batch_script import BatchError
 from tidelock.adapters.mysql.target.commit_audit import LostCommits
-from tidelock.adapters.mysql.target.failures import DEADLOCK, code_of, commit_failure, failure_of
+from tidelock.adapters.mysql.target.failures import DEADLOCK, DUPLICATE, code_of, commit_failure, failure_of
 from tidelock.adapters.mysql.target.fencing import Fenced, Outvoted
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
@@ -24,6 +24,11 @@ OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one 
 def is_deadlock(error: Exception) -> bool:
     """Tell whether nothing is in doubt and nothing is left of the batch, so that it may be sent again at once."""
     return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DEADLOCK
+
+
+def is_duplicate(error: Exception) -> bool:
+    """Tell whether another row holds a value that one of the batch is to have."""
+    return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DUPLICATE
 
 
 def outcome(error: Exception) -> Failure:

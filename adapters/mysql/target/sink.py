@@ -15,14 +15,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.commit_audit import CommitAudit
+from tidelock.adapters.mysql.target.conflict_bookkeeping import ConflictSql
 from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.copying import TargetCopying
 from tidelock.adapters.mysql.target.ddl import DdlRunner
@@ -31,12 +34,13 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failur
 from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, outcome
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.displaced import any_displaces
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
@@ -82,7 +86,12 @@ class MySqlSink(ChunkSink):
         self._target_name = options.target_name
         self._statements: dict[Binding, TableStatements] = {}
         self._checked: dict[Binding, CheckedStatements] = {}
+        conflicts = ConflictSql(schema, options.feed, options.group, options.sites)
+        self._arbitration = Arbitration(
+            self._bookkeeping, conflicts, self._audit, self._statements_of, self._checked_of
+        )
         self._gate = DeadlockGate()
+        self._arbitrates = options.arbitrates
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
@@ -98,6 +107,8 @@ class MySqlSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
+        if effect.decide is not None or effect.told:
+            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
         return await lane.begin(effect.id, self._transact(lane, effect))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
@@ -112,16 +123,19 @@ class MySqlSink(ChunkSink):
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
                 deadlocks += 1
-                if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX:
+                taken = any_displaces(effect.steps) and is_duplicate(error)  # just after its holder was looked for
+                if not (taken or is_deadlock(error)) or deadlocks == DEADLOCKS_MAX:
                     return events.BatchFailed(effect.id, outcome(error))
-                self._gate.deadlocked(effect.steps)
+                if not taken:
+                    self._gate.deadlocked(effect.steps)
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
         with self._gate.of(() if effect.held else effect.steps) as turn:
             await turn.take()
-            batch = BatchScript(session, self._statements_of, receipt, self._checked_of)
+            record = partial(self._bookkeeping.record_displaced, origin=effect.origin)
+            batch = BatchScript(session, self._statements_of, receipt, self._checked_of, record)
             await batch.run(effect.steps)
             for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")
@@ -221,7 +235,8 @@ class MySqlSink(ChunkSink):
             await self._fencing.fence(session)
             batch = BatchScript(session, self._statements_of)
             bookkeeping = self._bookkeeping
-            for sql in (bookkeeping.save_checkpoint(effect.position), *bookkeeping.drop_receipts(effect.drop)):
+            dropped = bookkeeping.drop_receipts(effect.drop, verdicts=self._arbitrates)
+            for sql in (bookkeeping.save_checkpoint(effect.position), *dropped):
                 batch.add(sql, "checkpoint")
             self._audit.checkpoint_sent(effect.position, effect.drop)
             async with self._audit.confirmed(session):
@@ -333,6 +348,7 @@ class MySqlSink(ChunkSink):
     def _forget_tables(self) -> None:
         self._statements.clear()
         self._checked.clear()
+        self._arbitration.forget_tables()
 
     async def _drop_all(self) -> None:
         self._forget_tables()

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from tidelock.adapters.bookkeeping import verdicts
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres import log_marks
@@ -33,6 +34,7 @@ from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Proof
 from tidelock.engine.model.records import (
     RECEIPT,
+    VERDICT,
     Ddl,
     DdlKind,
     Position,
@@ -273,9 +275,19 @@ class Assembly:
         told = messages.logical_message(b)
         if told.transactional:
             self._require_open("a transactional message")
+            if told.prefix == verdicts.PREFIX:
+                self._verdict(told.content)
             mark = log_marks.read(told.content) if told.prefix == log_marks.PREFIX else None
             if mark is not None:
                 self.state.marks.append(mark)
+
+    def _verdict(self, content: bytes) -> None:
+        """Takes a verdict, which is a row's change and takes an ordinal."""
+        state = self.state
+        ordinal = state.ordinal
+        state.ordinal += 1
+        if ordinal >= state.skip:
+            state.marks.append((VERDICT, (ordinal, *log_marks.read_verdict(content))))
 
     def _origin(self, b: bytes, lsn: int) -> None:
         self._require_open("an origin")

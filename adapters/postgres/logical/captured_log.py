@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
+from tidelock.adapters.postgres.logical import history, overview
 from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
+from tidelock.adapters.postgres.logical.row_values import code, reading
+from tidelock.adapters.postgres.logical.session import session
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import LogBatch, Position, TableName
+from tidelock.engine.model.records import Column, LogBatch, Position, Shape, TableName, Value
 
 
 class CapturedLog(FeedLog):
@@ -35,6 +40,26 @@ class CapturedLog(FeedLog):
     def is_marker(self, table: TableName) -> bool:
         """As `FeedLog` has it.  Feeds that name sites leave messages, whatever tables a publication has."""
         return self._order.sites is None and super().is_marker(table)
+
+    def log_end(self) -> Position:
+        """As `FeedLog` has it."""
+        with session(self._order.source, replication=True) as opened:
+            return overview.log_end(opened, history.identify(opened))
+
+    def shapes(self, names: set[TableName]) -> dict[TableName, Shape]:
+        """As `FeedLog` has it."""
+        import asyncio  # verdicts alone need it
+
+        from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
+        from tidelock.adapters.postgres.schema import read_shapes
+
+        with closing(CatalogueSession(self._order.source)) as asked:
+            found = asyncio.run(read_shapes(asked.as_server(), names.__contains__))
+            return {name: table.shape for name, table in found.items()}
+
+    def value(self, column: Column, told: Any) -> Value:
+        """As `FeedLog` has it."""
+        return reading(code(column))(told.encode()) if isinstance(told, str) else told
 
     @property
     def unanswered(self) -> Unanswered:

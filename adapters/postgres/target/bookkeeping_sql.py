@@ -20,8 +20,10 @@ from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.statements import identifier
+from tidelock.adapters.target import displaced
+from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.capture.origin import Sites
-from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey, Receipt
@@ -47,6 +49,7 @@ class BookkeepingSql:
         self.owner, self.progress, self.checkpoint, self.parked = (
             f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
         )
+        self.conflicts = f"{place}.tidelock_conflicts"
         self._ours = f"feed = {text(feed)}"
         self.mine = f"{self._ours} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
@@ -116,6 +119,21 @@ class BookkeepingSql:
             f"{_shown(row.key)}, {_shown(row.error)}, '\\x{row.change.hex()}') "
             "ON CONFLICT (feed, grp, source, number, ordinal) DO UPDATE SET error = excluded.error, wish = ''"
             for row in rows
+        ]
+
+    def record_displaced(self, rows: Iterable[Displaced], origin: Origin | None) -> list[str]:
+        """Record rows that made room for others; `origin`: of the changes that they made room for."""
+        assert self._sites is not None, "conflicts are decided between sites"
+        path = spelled((origin or self._sites.local).path)
+        columns = f"feed, grp, {displaced.COLUMNS}, entry"
+        return [
+            f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.name.schema)}, "
+            f"{text(row.table.name.table)}, {_shown(row.key)}, '{displaced.CONFLICT}', '{displaced.OUTCOME}', 0, "
+            f"'\\x{row.told(row.row).hex()}'::bytea, '\\x{row.told(row.by).hex()}'::bytea, {text(path)}, "
+            f"coalesce(max(entry) + 1, 0) FROM {self.conflicts} "
+            f"WHERE {self.mine} AND (source, number, ordinal) = ({change})"
+            for row in rows
+            for change in [f"{text(row.of[0])}, {row.of[1]}, {row.of[2]}"]
         ]
 
     def unpark(self, rows: Iterable[tuple[str, int, int]]) -> list[str]:

@@ -44,6 +44,8 @@ class CheckedStatements(TableStatements):
         try:
             if step.version >= 0:
                 yield from self._versioned(step, careful)
+            elif isinstance(step, UpsertRows) and step.blind:
+                yield from self._write_over(step.rows) if careful or not step.fresh else self._upsert(step.rows, False)
             elif isinstance(step, UpsertRows):
                 yield from self._replace(step.rows) if step.replaces else ()
                 yield from self._upsert(step.rows, careful=not step.absent and (careful or not step.fresh))
@@ -203,6 +205,22 @@ class CheckedStatements(TableStatements):
             there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
             yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
 
+    def _write_over(self, rows: list[Row]) -> Iterator[str]:
+        """Insert rows, and overwrite by key those that are there, unique columns included."""
+        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._whole)
+        wanted = ", ".join(self._typed(i) for i in self._written)
+        for part in parts(rows, self._large):
+            source = self._source([("c", i, self._array(part, i)) for i in self._written])
+            if self._conflict:
+                action = f"UPDATE SET {self._excluded}" if self._whole else "NOTHING"
+                named = f"ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
+                yield f"{self._insert}SELECT {wanted} FROM {source} {named}"
+                continue
+            if sets:
+                yield f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {self._by_key('c')}"
+            there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
+            yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
+
     def _move_newer(self, before: Row, row: Row, version: int) -> Iterator[str]:
         """Give a row another key or unique value, where both versions let it."""
         new = [("c", i, self._array([row], i)) for i in self._written]
@@ -233,6 +251,16 @@ class CheckedStatements(TableStatements):
                 gone = f"DELETE FROM {self.table} AS t USING {source} WHERE {held} AND NOT ({self._by_key('c')})"
                 key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
                 yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
+
+    def held_by_others(self, row: Row) -> Iterator[str]:
+        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one."""
+        at = {name: i for i, name in enumerate(self._names)}
+        for unique in self.binding.target.uniques:
+            positions = [at[name] for name in unique.columns]
+            if sorted(positions) == sorted(self.binding.key) or any(row[i] is None for i in positions):
+                continue
+            held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
+            yield f"{held} AND NOT ({self._keyed(self.binding.key_of(row))})"
 
     # ------------------------------------------------------------------ words of SQL
 

@@ -11,12 +11,13 @@ from tidelock.adapters.target.lane import BatchLane
 
 class Lane(BatchLane[TargetSession]):
     """`left_open`: its session may be inside a transaction.  `replaces`: of which a statement may delete rows for
-    others."""
+    others.  `displaced`: rows that its last batch has deleted for others and recorded."""
 
     def __init__(self, sessions: SessionSource) -> None:
         super().__init__(lambda: sessions.replace(self.session), (LostCommits, *SERVER_ERRORS))
         self.left_open = False
         self.replaces = False
+        self.displaced = 0
 
     async def ready(self) -> TargetSession:
         """Return the session, outside any transaction.  Raises as `SessionSource.replace`."""
@@ -31,6 +32,7 @@ class Lane(BatchLane[TargetSession]):
         if self.session is not None:
             await self.session.rollback()
         self.left_open = self.replaces = False
+        self.displaced = 0
 
     async def close(self) -> None:
         """Roll back what is open, and close the session in order."""

@@ -26,11 +26,14 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.target.arbitration import Arbitration
 from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
+from tidelock.adapters.postgres.target.conflict_bookkeeping import ConflictSql
 from tidelock.adapters.postgres.target.control_session import ControlSession
 from tidelock.adapters.postgres.target.copying import TargetCopying
+from tidelock.adapters.postgres.target.displacement import Displacement
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
@@ -41,6 +44,7 @@ from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
 from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.displaced import ATTEMPTS, any_displaces, displaces
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
@@ -72,7 +76,10 @@ class PostgresSink(ChunkSink):
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
         self._replace = options.replace
+        self._zero_dates = zero_dates
         self._script = BatchScript(self._bookkeeping, zero_dates)
+        conflicts = ConflictSql(options.schema, feed, group, options.sites)
+        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
         super().__init__(self._copying)
@@ -98,15 +105,25 @@ class PostgresSink(ChunkSink):
         await asyncio.gather(*(lane.close() for lane in self._lanes))
         await self._copying.close()
         await self._control.close()
+        self._forget_tables()
+
+    def _forget_tables(self) -> None:
         self._script.steps.forget_tables()
+        self._arbitration.forget_tables()
 
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
+        if effect.decide is not None or effect.told:
+            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
         return await lane.begin(effect.id, self._transact(lane, effect))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
+        attempts = ATTEMPTS if any_displaces(effect.steps) else 1
+        while failure is not None and failure.code == asyncpg.UniqueViolationError.sqlstate and attempts > 1:
+            attempts -= 1  # somebody took a value just after its holder was looked for
+            failure = await self._attempt(lane, effect, careful=False)
         if failure is not None and trusts_fresh(effect.steps) and failure.code == asyncpg.UniqueViolationError.sqlstate:
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
@@ -119,8 +136,9 @@ class PostgresSink(ChunkSink):
 
     async def _replaced(self, lane: Lane) -> int:
         """Tell the rows that were deleted for others, by what has just been committed."""
+        displaced, lane.displaced = lane.displaced, 0
         if not lane.replaces:
-            return 0
+            return displaced
         lane.replaces = False
         return 0 if lane.session is None else await tell_replaced(lane.session)
 
@@ -133,13 +151,20 @@ class PostgresSink(ChunkSink):
             session = await lane.ready()  # first: while nobody answers, no text is made
             before = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
             after = self._script.after(effect.parked, effect.unparked, held=effect.held)
-            statements = [*before, *self._script.steps.of(effect.steps, careful), *after]
+            displacing = any_displaces(effect.steps)
+            statements = [] if displacing else [*before, *self._script.steps.of(effect.steps, careful), *after]
         except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
             return outcome(error, committing=False)
         lane.left_open = True
         try:
             async with self._audit.confirmed(session):
-                await session.run(statements)
+                if displacing:
+                    lane.displaced = await self._run_displacing(session, effect, before, after)
+                else:
+                    await session.run(statements)
+        except Unwritable as error:
+            await lane.leave()
+            return outcome(error, committing=False)
         except SERVER_ERRORS as error:
             await lane.leave()
             if self._bookkeeping.is_receipt(error):
@@ -147,6 +172,20 @@ class PostgresSink(ChunkSink):
             return outcome(error, committing=not effect.held, tables=_tables(effect.steps))
         lane.left_open = effect.held
         return None
+
+    async def _run_displacing(
+        self, session: TargetSession, effect: effects.ApplyBatch, before: list[str], after: list[str]
+    ) -> int:
+        """Run a batch step by step, each behind the rows that make room for it; returns how many did."""
+        displacement = Displacement(session, self._bookkeeping, self._zero_dates, effect.origin)
+        count = 0
+        await session.run(before)
+        for step in effect.steps:
+            if displaces(step):
+                count += await displacement.make_room(step)
+            await session.run(self._script.steps.of([step], careful=True))
+        await session.run(after)
+        return count
 
     async def apply_piece(self, effect: effects.ApplyPiece) -> events.BatchReady | events.BatchFailed:
         """Write a piece of a held batch.  Raises CancelledError when `rollback` interrupts it."""
@@ -274,7 +313,7 @@ class PostgresSink(ChunkSink):
         found = await self._control.do(pass_once)
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
-        self._script.steps.forget_tables()
+        self._forget_tables()
         self._tables = found
         return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 

@@ -1,0 +1,201 @@
+"""Batches in which a change is decided about, or rows are told to a spoke, at PostgreSQL.
+
+Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that the change
+meets are locked and read, then written, then read as they stand.
+
+What is told must be true when the transaction commits.  A row that is there is locked.  That there is none is certain
+only while nobody else can insert one, so then the whole transaction runs again behind a lock of the table, which is
+taken before any row's: who holds rows and waits for the table may be waited for by a writer of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from tidelock.adapters.postgres.target.batch_script import BatchScript
+from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
+from tidelock.adapters.postgres.target.conflict_bookkeeping import ConflictSql
+from tidelock.adapters.postgres.target.conflict_statements import ConflictStatements
+from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
+from tidelock.adapters.postgres.target.lane import Lane
+from tidelock.adapters.postgres.target.outcomes import outcome
+from tidelock.adapters.postgres.target.session import TargetSession
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
+from tidelock.adapters.schema.log_spelling import NotSpelled
+from tidelock.adapters.target.conflict_records import decided, lost_rows, packed
+from tidelock.engine.model.errors import ErrorKind, Failure
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ApplyBatch, DecideChange
+from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
+from tidelock.engine.two_way.conflicts import Holder, Met
+from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
+from tidelock.engine.two_way.decisions import Decision
+
+LOCK_SECONDS = 2
+"""How long a lock of a table is waited for, as who wants to write to it waits behind us."""
+ATTEMPTS = 3
+"""Decisions of a batch whose rows others write meanwhile, before the engine hears of it."""
+
+
+class _Uncertain(Exception):
+    """There is no row to tell, and somebody may insert one."""
+
+
+class Arbitration:
+    """Carries out the batches of a sink that decide or tell."""
+
+    def __init__(
+        self,
+        bookkeeping: BookkeepingSql,
+        conflicts: ConflictSql,
+        script: BatchScript,
+        audit: CommitAudit,
+        zero_dates: ZeroDates,
+    ) -> None:
+        self._bookkeeping = bookkeeping
+        self._conflicts = conflicts
+        self._script = script
+        self._audit = audit
+        self._zero_dates = zero_dates
+        self._tables: dict[Binding, ConflictStatements] = {}
+
+    def forget_tables(self) -> None:
+        """Forget the tables as they were."""
+        self._tables.clear()
+
+    async def apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
+        """Apply such a batch."""
+        certain, attempts = False, 0
+        while True:
+            try:
+                found = await self._attempt(lane, effect, certain=certain)
+            except _Uncertain:
+                await lane.leave()
+                certain = True
+            except asyncpg.UniqueViolationError as error:
+                await lane.leave()
+                attempts += 1
+                if self._bookkeeping.is_receipt(error):
+                    return await self._committed_before(lane, effect)
+                if effect.decide is None or attempts == ATTEMPTS:
+                    return BatchFailed(effect.id, outcome(error, committing=False))
+            except NotSpelled as error:
+                await lane.leave()
+                return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
+            except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
+                await lane.leave()
+                return BatchFailed(effect.id, outcome(error, committing=True))
+            else:
+                self._audit.add(effect.id)
+                return BatchCommitted(effect.id, decided=found)
+
+    async def _committed_before(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
+        found = None
+        if effect.decide is not None:
+            try:
+                session = await lane.ready()
+                found = await self._conflicts.decided_before(session.connection, effect.decide.parked)
+            except (LostCommits, *SERVER_ERRORS) as error:
+                return BatchFailed(effect.id, outcome(error, committing=True))
+        self._audit.add(effect.id)
+        return BatchCommitted(effect.id, decided=found)
+
+    async def _attempt(self, lane: Lane, effect: ApplyBatch, *, certain: bool) -> Decided | None:
+        session = await lane.ready()
+        begin = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
+        locks = self._locks(effect) if certain else []
+        steps = list(self._script.steps.of(effect.steps, careful=True))
+        lane.left_open = True
+        await session.run([*begin, *locks, *steps])
+        work = _Work(session, self._conflicts, effect, certain)
+        found = None if effect.decide is None else await self._decide(work, effect.decide)
+        for rows in effect.told:
+            for key in rows.keys:
+                await work.tell(self._of(rows.table), key)
+        parked = [*effect.parked, *([effect.decide.parked] if effect.decide and found and found.parked else [])]
+        async with self._audit.confirmed(session):
+            await session.run([*work.statements, *self._script.after(parked, effect.unparked, held=False)])
+        lane.left_open = False
+        return found
+
+    def _locks(self, effect: ApplyBatch) -> list[str]:
+        tables = {rows.table for rows in effect.told} | ({effect.decide.table} if effect.decide else set())
+        names = {self._of(table).lock_table() for table in tables}
+        return [f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", *sorted(names)]
+
+    async def _decide(self, work: _Work, change: DecideChange) -> Decided:
+        statements = self._of(change.table)
+        if change.refused:
+            decision = kept_out(change)
+        else:
+            met = await _met(work.session, statements, change)
+            decision = judged(change, met)
+            steps = decided_steps(change.table, met, decision)
+            await work.session.run([*self._script.steps.of(steps, careful=True), "SET CONSTRAINTS ALL IMMEDIATE"])
+        await work.conclude(statements, change, decision)
+        return decided(decision)
+
+    def _of(self, table: Binding) -> ConflictStatements:
+        statements = self._tables.get(table)
+        if statements is None:
+            statements = self._tables[table] = ConflictStatements(table, self._zero_dates)
+        return statements
+
+
+async def _met(session: TargetSession, statements: ConflictStatements, change: DecideChange) -> Met:
+    """Lock and read what the change meets."""
+    image = change.before if change.before is not None else change.after
+    assert image is not None, "a change has an image"
+    key = change.table.key_of(image)
+    found = await session.connection.fetchrow(statements.met(change.before, key))
+    row = None if found is None else statements.row(found[1:])
+    holders = list[Holder]()
+    for columns, query in statements.others(change.after, key) if change.after is not None else ():
+        holders += [Holder(columns, statements.row(held)) for held in await session.connection.fetch(query)]
+    return Met(row, unseen=found is not None and not found[0], holders=tuple(holders))
+
+
+class _Work:
+    """One transaction that decides or tells.  `statements`: what is still to be sent before its COMMIT."""
+
+    def __init__(self, session: TargetSession, conflicts: ConflictSql, effect: ApplyBatch, certain: bool) -> None:
+        self.session = session
+        self.statements: list[str] = []
+        self._conflicts = conflicts
+        self._effect = effect
+        self._certain = certain
+        self._told = 0
+
+    async def conclude(self, statements: ConflictStatements, change: DecideChange, decision: Decision) -> None:
+        """Keep what lost, and tell the rows of the change unless it stands as it came."""
+        table, stands = change.table, None
+        for key in keys_of(table, change.before, change.after):
+            stands = await (self.tell(statements, key) if decision.verdict else self._image(statements, key))
+        rows = lost_rows(change, decision)
+        self.statements += self._conflicts.record(change.parked, rows, stands, self._effect.origin)
+
+    async def tell(self, statements: ConflictStatements, key: Row) -> bytes | None:
+        """Tell the row with this key; returns its image.  Of a key that cannot be here nothing is told."""
+        try:
+            image = await self._image(statements, key)
+            query = statements.key_texts(key)
+        except Unwritable:
+            return None
+        if image is None and not self._certain:
+            raise _Uncertain
+        texts: Sequence[str | None] = await self.session.connection.fetchrow(query) or ()
+        names = [statements.binding.shape.columns[i].name for i in statements.binding.key]
+        row_key = packed(dict(zip(names, texts, strict=True)))
+        assert row_key is not None, "a table of such a feed has a key"
+        name = statements.binding.name
+        self.statements.append(self._conflicts.tell(self._effect.id, self._told, name, row_key, image))
+        self._told += 1
+        return image
+
+    async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
+        found = await self.session.connection.fetchrow(statements.image(key))
+        return None if found is None else packed(dict(zip(statements.told, found, strict=True)))

@@ -1,0 +1,54 @@
+"""Rows that made room for others at a spoke, as `tidelock_conflicts` records them (`engine.batch.blind_steps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeGuard
+
+import msgspec
+
+from tidelock.engine.batch.parked_rows import key_for_people
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ChangeId, Step, UpsertRows
+from tidelock.engine.two_way.conflicts import Conflict
+
+COLUMNS: Final = (
+    "source, number, ordinal, table_schema, table_name, row_key, type, outcome, incoming, lost, stands, path"
+)
+"""Columns of the record, but for `feed`, `grp` and `entry`."""
+CONFLICT: Final = Conflict.INSERT_EXISTS.value
+OUTCOME: Final = "displaced"
+ATTEMPTS: Final = 5
+"""A batch is tried so often where somebody takes a value just after its holder was looked for."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class Displaced(msgspec.Struct, frozen=True):
+    """Row of `table` that was deleted, as the change `of` is to have a value that it held; `by`: the row of that."""
+
+    table: Binding
+    row: Row
+    of: ChangeId
+    by: Row
+
+    @property
+    def key(self) -> str:
+        """Key of the row, for people."""
+        return key_for_people(self.table, self.row)
+
+    def told(self, row: Row) -> bytes:
+        """Returns msgpack of `{column: value}` of a row of the table."""
+        names = [column.name for column in self.table.shape.columns]
+        return _ENCODER.encode(dict(zip(names, row, strict=True)))
+
+
+def displaces(step: Step) -> TypeGuard[UpsertRows]:
+    """Tells whether rows of the target may have to make room, and be recorded."""
+    return isinstance(step, UpsertRows) and bool(step.displaces)
+
+
+def any_displaces(steps: Sequence[Step]) -> bool:
+    """Tells the same of a batch."""
+    return any(map(displaces, steps))

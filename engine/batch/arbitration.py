@@ -1,0 +1,51 @@
+"""What a feed to an arbiter of conflicts asks its target besides rows: to decide about a change, and to tell rows.
+
+The search for a bad row ends at one change that the target does not take: a row is not as the change's before-image, a
+unique value is another row's.  That change is sent once more, alone, to be decided about.  If what was decided cannot
+be written either, it is sent to be kept out, and if not even that can be, it is parked as it is.
+
+Whatever is parked leaves the arbiter's row as it is, so that row is told to the spoke: for each change that waits
+behind a parked one of its row too, since the spoke has written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.engine.batch.parked_rows import parked_row
+from tidelock.engine.model.conflict_options import TableWords
+from tidelock.engine.model.errors import Failure, breaks_foreign_key
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.origin import Origin
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import DecideChange, EffectId, RowsToTell
+from tidelock.engine.two_way.deciding import keys_of
+
+
+def question(
+    change: Change, refusals: Sequence[Failure], options: Options, id_: EffectId, origin: Origin | None
+) -> DecideChange:
+    """Returns what the target is to decide.  `refusals`: by the target, of the change as it came, then of what was
+    decided about it, if that was.  `id_`: of the batch; `origin`: where the change had been."""
+    first, *others = refusals
+    refused = others[0].message if others else ""
+    return DecideChange(
+        change.binding,
+        change.before,
+        change.after,
+        options.policies.get(change.binding.name, TableWords()),
+        parked_row(change, refused or first.message, id_, 0, origin=origin),
+        refused,
+        bool(others) and breaks_foreign_key(others[0]),
+    )
+
+
+def told(parked: Sequence[Change]) -> tuple[RowsToTell, ...]:
+    """Returns the rows that are told as these changes are parked."""
+    keys: dict[Binding, dict[Row, None]] = {}
+    for change in parked:
+        concerned = keys_of(change.binding, change.before, change.after)
+        keys.setdefault(change.binding, {}).update(dict.fromkeys(concerned))
+    return tuple(RowsToTell(binding, list(rows)) for binding, rows in keys.items())

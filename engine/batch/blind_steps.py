@@ -1,0 +1,99 @@
+"""Blind steps: those of a feed from an arbiter, whose rows are written over whatever is there (`engine.two_way.blind`).
+
+The last image of a row decides.  A row that the batch ends without is deleted, also where it began without: the spoke
+may have one of its own under that key (history 11).  Every other is written whole, unique columns included, as the
+spoke's own row may hold other values in them.  Rows whose unique or foreign key the log changes go first and come back,
+so that values change hands as in a merge of rows that nobody else writes.
+
+Where a row of another key holds a value that is wanted, it is the spoke's own, or the order of the steps is at fault.
+Only a batch in log order can tell, one row after another: there the holder makes room and is recorded (*displaced*).
+It is not locked beforehand.  That does no harm: if the arbiter's log gave it the value, that change shares the value's
+lock with this one, and the last change of its key that the log has writes the row in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.engine.batch.merge import Ranks, fold, must_keep_order
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding, SchemaMismatch
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpsertRows
+
+
+def require_blind(binding: Binding) -> None:
+    """Raises SchemaMismatch where rows of the table cannot be written blindly."""
+    name, why = binding.name, ""
+    if not binding.key:
+        why = f"{name} has no key at the target; give it one"
+    elif binding.partial:
+        why = f"of a row of {name} the source logs no whole images; run ALTER TABLE … REPLICA IDENTITY FULL there"
+    elif binding.has_unlogged_unique_column:
+        why = f"a unique index of {name} has a column that the feed does not write; add the column to the feed"
+    elif opaque := [unique.name for unique in binding.target.uniques if unique.opaque]:
+        why = (
+            f"values of the unique index {', '.join(opaque)} of {name} cannot be told from a row of the log; make it "
+            "an index over whole columns"
+        )
+    if why:
+        raise SchemaMismatch(f"an arbiter of conflicts (`conflicts:`) is not possible: {why}")
+
+
+def blind_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
+    """The steps of one batch."""
+    steps = _set_based(changes, ranks)
+    return displacing_steps(changes) if steps is None else steps
+
+
+def _set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
+    """The steps of a batch that deletes first; None where it has to run in log order."""
+    bindings = dict.fromkeys([change.binding for change in changes])
+    if must_keep_order(changes, bindings, ranks):
+        return None
+    tables = fold(changes)
+    if len({binding.name for binding in tables}) != len(tables):
+        return None
+    deletes: list[Step] = []
+    writes: list[Step] = []
+    for binding in sorted(tables, key=lambda b: ranks.of(b.target.name)):
+        tied = bool(binding.target.references) or binding.has_target_only_columns
+        gone: list[Row] = []
+        fresh: list[Row] = []
+        kept: list[Row] = []
+        for key, (before, after) in tables[binding].items():
+            if after is None:
+                gone.append(key if len(binding.key) > 1 else (key,))
+            elif before is None:
+                fresh.append(after)
+            elif not binding.moves(before, after):
+                kept.append(after)
+            elif tied:
+                return None
+            else:
+                gone.append(binding.key_of(before))
+                fresh.append(after)
+        if gone:
+            deletes.append(DeleteRows(binding, gone))
+        if kept:
+            writes.append(UpsertRows(binding, kept, fresh=False, blind=True))
+        if fresh:
+            writes.append(UpsertRows(binding, fresh, fresh=True, blind=True))
+    return [*reversed(deletes), *writes]
+
+
+def displacing_steps(changes: Sequence[Change]) -> list[Step]:
+    """The changes one after another, each with leave to displace the rows that hold a value which it wants."""
+    steps: list[Step] = []
+    for change in changes:
+        binding, before, after = change.binding, change.before, change.after
+        old = None if before is None else binding.key_of(before)
+        if after is None:
+            assert old is not None, "a change has an image"
+            steps.append(DeleteRows(binding, [old]))
+            continue
+        if old is not None and old != binding.key_of(after):
+            steps.append(DeleteRows(binding, [old]))
+        of = (change.source, change.number, change.ordinal)
+        steps.append(UpsertRows(binding, [after], fresh=False, blind=True, displaces=(of,)))
+    return steps

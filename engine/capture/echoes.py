@@ -1,0 +1,122 @@
+"""Echoes: rows of a spoke's own changes that the feed from its arbiter sends back to it (`engine.two_way.echo`).
+
+The rule asks for the place of each row in the arbiter's log, for what the spoke had seen of that log, and for the
+registers of the row.  The place is where a checkpoint must stand for the row to be applied: the end of its transaction;
+of a transaction that comes in parts, the end of the part.  What the spoke had seen is in the receipt of its
+transaction.  Registers go by the target's indexes, as they were when the reader began; a table that was not there then,
+or has an index whose values the log does not tell, has every register: more goes back, never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from tidelock.engine.model import lineage
+from tidelock.engine.model.index import Index
+from tidelock.engine.model.records import Position, RowChange, Shape, SourceTransaction, TableName
+from tidelock.engine.model.schema import Equality, TargetTable, equality_of
+from tidelock.engine.two_way.echo import EchoIndex, Passing, Sending, sending
+from tidelock.engine.two_way.places import NOTHING, Place, place_in
+from tidelock.engine.two_way.registers import Layout, Registers, registers
+
+LIMIT: Final = 200_000
+"""Number of registers that are remembered."""
+
+
+class Echoes:
+    """The rule for one spoke, asked for each transaction of the arbiter's log in order."""
+
+    def __init__(
+        self, spoke: str, tables: Iterable[TargetTable], floor: Position, *, every: bool = False, limit: int = LIMIT
+    ) -> None:
+        """`tables`: the target's.  `floor`: the log's end when the reader began, or a later place.  `every`: all own
+        changes go back."""
+        self._spoke = spoke
+        self._every = every
+        self._index = EchoIndex(limit, floor.order)
+        self._tables = {table.name: table for table in tables}
+        self._namespaces: dict[tuple[TableName, tuple[str, ...]], int] = {}
+        self._layouts: dict[int, Layout | None] = {}
+        self._log = _Log()
+
+    def announce(self, shapes: Mapping[int, Shape]) -> None:
+        """Learns how rows that are told by these numbers look at the target."""
+        for number, shape in shapes.items():
+            self._layouts[number] = self._layout(shape)
+
+    def note_sent(self, source: SourceTransaction, rows: Iterable[RowChange]) -> None:
+        """Notes rows of a transaction that goes to the spoke."""
+        at = place_of(source)
+        for row in rows:
+            self._index.send(at, self._registers(row))
+
+    def going_back(
+        self, source: SourceTransaction, rows: Sequence[RowChange], told: Position | None, log: str
+    ) -> list[RowChange]:
+        """Returns those rows of a transaction of the spoke's own that go back to it, and notes them as sent.
+
+        `told`: what its receipt says that the spoke had seen.  `log`: proof of the log that is read.
+        """
+        if self._every:
+            self.note_sent(source, rows)
+            return list(rows)
+        at, seen = place_of(source), NOTHING if told is None else place_in(self._log.identity(log), told)
+        path = (self._spoke,)
+        return [
+            row
+            for row in rows
+            if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+        ]
+
+    def _registers(self, row: RowChange) -> Registers | None:
+        layout = self._layouts[row.table]
+        return None if layout is None else registers(layout, row.before, row.after)
+
+    def note_verdicts(self, source: SourceTransaction, rows: Iterable[RowChange]) -> None:
+        """Notes verdicts of a transaction, which all go to the spoke.  One that deletes tells no unique values of the
+        spoke's row, so it may concern every change."""
+        at = place_of(source)
+        for row in rows:
+            self._index.send(at, None if row.after is None else self._registers(row))
+
+    def _layout(self, shape: Shape) -> Layout | None:
+        table = self._tables.get(shape.name)
+        if table is None or not table.key or any(unique.opaque for unique in table.uniques):
+            return None
+        at = {column.name: i for i, column in enumerate(shape.columns)}
+        equalities = {
+            column.name: equality_of(shape.columns[at[column.name]], column)
+            for column in table.columns
+            if column.name in at
+        }
+        keys = [table.key, *(unique.columns for unique in table.uniques if set(unique.columns) != set(table.key))]
+        if any(name not in at for columns in keys for name in columns):
+            return None
+        key, *uniques = (self._index_over(table.name, columns, at, equalities) for columns in dict.fromkeys(keys))
+        return Layout(key, uniques=tuple(uniques))
+
+    def _index_over(
+        self, table: TableName, columns: tuple[str, ...], at: Mapping[str, int], equalities: Mapping[str, Equality]
+    ) -> Index:
+        number = self._namespaces.setdefault((table, columns), len(self._namespaces))
+        positions = tuple(at[name] for name in columns)
+        return Index(number, positions, tuple(equalities[name] for name in columns), is_key=False)
+
+
+class _Log:
+    """Tells a log's identity from proofs of its places, which are mostly the one before."""
+
+    def __init__(self) -> None:
+        self._proof, self._identity = "", ""
+
+    def identity(self, proof: str) -> str:
+        if proof != self._proof:
+            self._proof, self._identity = proof, lineage.server_of(proof)
+        return self._identity
+
+
+def place_of(source: SourceTransaction) -> Place:
+    """Returns the place in the log that a checkpoint has reached once these rows of a transaction are applied."""
+    taken = 0 if source.complete else source.first_ordinal + source.ordinals
+    return Position(source.file, source.end, taken).order
