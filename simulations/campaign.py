@@ -13,20 +13,39 @@ import multiprocessing
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
-
-from tidelock.simulations.trial import Trial
 
 CHUNK = 50
 KEPT_FAILURES = 1_000
 _DIGEST = 1 << 64
 
-Attempt: TypeAlias = Callable[[int], Trial]
+
+
+class Ran(Protocol):
+    """What a campaign counts of a trial."""
+
+    @property
+    def mistake(self) -> str: ...
+
+    @property
+    def faults(self) -> int: ...
+
+    @property
+    def changes(self) -> int: ...
+
+    @property
+    def coverage(self) -> Mapping[str, int]: ...
+
+    @property
+    def digest(self) -> int: ...
+
+
+Attempt: TypeAlias = Callable[[int], Ran]
 
 
 class Died(RuntimeError):
@@ -62,7 +81,7 @@ class Tally(msgspec.Struct):
         """Runs a second of wall time."""
         return self.runs / self.seconds if self.seconds else 0.0
 
-    def count(self, seed: int, trial: Trial) -> None:
+    def count(self, seed: int, trial: Ran) -> None:
         failures = [Failure(seed, trial.mistake)] if trial.mistake else []
         self.add(
             Tally(

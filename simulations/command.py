@@ -26,6 +26,7 @@ from tidelock.simulations.recorded import FromJournal, NotModelled, model_of
 from tidelock.simulations.recording import write_journal
 from tidelock.simulations.screen import Screen, screen_for
 from tidelock.simulations.shrink import SECONDS, Shrinker
+from tidelock.simulations.sites import command as of_sites
 from tidelock.simulations.trial import Drawn, Trial, Worlds
 
 COMMAND = "tidelock simulate"
@@ -61,6 +62,9 @@ def command(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="All ways that small cases can go, instead of random ones.")
     ] = False,
+    sites: Annotated[
+        bool, typer.Option("--sites", help="Worlds of two to four sites that are all written to.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> int:
     """Search for faults in simulated worlds: the real engine, a source and a target that do the worst, any time."""
@@ -68,7 +72,13 @@ def command(
         raise typer.BadParameter("--mutants, --exhaustive, --explain and --plan exclude each other")
     if (journal or owner) and explain is None and not plan:
         raise typer.BadParameter("--journal and --owner need --explain or --plan: a journal holds one run")
+    if sites and (mutants or exhaustive or plan or journal or from_journal or save or changes != DEFAULT_CHANGES):
+        raise typer.BadParameter("--sites: with --seeds, --from, --jobs, --first-failure, --shrink, --explain, --json")
     with terminated():
+        if sites and explain is not None:
+            return of_sites.explain(explain, json=json)
+        if sites:
+            return of_sites.search(first, seeds, jobs, shrink, first_failure=first_failure, json=json)
         if mutants:
             return _mutants(jobs, json)
         if exhaustive:

@@ -22,6 +22,7 @@ from tidelock.simulations.plan import NUMBERS_A_CHANGE, Plan
 from tidelock.simulations.selection import MAPPING, SECRET, at_source, narrow, selected, without_tier
 
 Place: TypeAlias = tuple[str, int, int]
+Marks: TypeAlias = tuple[tuple[int, Row], ...]
 ADDED = TargetColumn("extra", "")
 FAR = "far"  # the target's own node: what comes from there must not go back
 ORIGINS = (FAR, FAR, f"third {FAR}", "third", f"a{FAR}")  # the nodes that a transaction came through, the first first
@@ -47,6 +48,7 @@ class Entry(msgspec.Struct):
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
     adds a column that was not there.
     `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
+    `marks`: rows of feeds' own tables that its transaction wrote, where sites have names.
     """
 
     source: str
@@ -62,6 +64,7 @@ class Entry(msgspec.Struct):
     keys: Keys | None = None
     adds: bool = False
     swept: tuple[tuple[TableName, Row], ...] = ()
+    marks: Marks = ()
 
     @property
     def place(self) -> Place:

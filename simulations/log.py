@@ -12,12 +12,12 @@ from random import Random
 from msgspec.structs import replace
 
 from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model import lineage
 from tidelock.engine.model.records import (
     RECEIPT,
     LogBatch,
     Position,
-    Row,
     RowChange,
     Shape,
     SourceChunk,
@@ -25,16 +25,19 @@ from tidelock.engine.model.records import (
 )
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
-from tidelock.simulations.history import FAR, Entry, History
+from tidelock.simulations.history import FAR, Entry, History, Marks
 from tidelock.simulations.identity import logged
 from tidelock.simulations.selection import named_at_source
 from tidelock.simulations.source_log import Log
 
 
 class Reader:
-    """Reads `log` behind `position`.  Every position that it tells has the log's proof."""
+    """Reads `log` behind `position`.  Every position that it tells has the log's proof.  `sites`: of a feed that names
+    them."""
 
-    def __init__(self, history: History, log: Log, position: Position, chance: Random) -> None:
+    def __init__(
+        self, history: History, log: Log, position: Position, chance: Random, sites: Sites | None = None
+    ) -> None:
         self._history = history
         self._log = log
         self._index = log.index(position)
@@ -48,7 +51,7 @@ class Reader:
         self._first = chance.randrange(3)
         self._marked: tuple[str, int] | None = None
         self._last = position
-        self._machine = CaptureMachine(history.mapping, position, FAR)
+        self._machine = CaptureMachine(history.mapping, position, FAR, sites)
 
     @property
     def at_end(self) -> bool:
@@ -111,10 +114,10 @@ class Reader:
 
     def _part(self, entry: Entry, rows: list[RowChange]) -> SourceTransaction:
         """A transaction, or as much of it as the chunk holds; `entry` is the last of it."""
-        marks: tuple[tuple[int, Row], ...] = ()
-        if entry.origin and self._marked != (entry.source, entry.number):
+        marks: Marks = ()
+        if (entry.origin or entry.marks) and self._marked != (entry.source, entry.number):
             self._marked = (entry.source, entry.number)
-            marks = ((RECEIPT, ("shop", 0, 1, 1, b"", entry.origin.split()[0], entry.origin)),)
+            marks = entry.marks or ((RECEIPT, ("shop", 0, 1, 1, b"", entry.origin.split()[0], entry.origin)),)
         return SourceTransaction(
             entry.source, entry.number, entry.end.file, entry.end.offset, rows,
             complete=entry.commit or entry.ddl is not None, ddl=entry.ddl, marks=marks,

@@ -56,7 +56,7 @@ from tidelock.simulations.history import History
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.log import Reader
 from tidelock.simulations.plan import ROW_BYTES, Plan
-from tidelock.simulations.source_log import OTHER, Source
+from tidelock.simulations.source_log import OTHER, Log, Source
 
 if TYPE_CHECKING:
     from tidelock.simulations.target import Target
@@ -127,10 +127,13 @@ class Owner:
         self.reader = None
         log = self._source.open(confirmed, further)
         if log is not None:
-            self.reader = Reader(self._history, log, place if place != confirmed else confirmed, chance)
+            self.reader = self._opened(log, place if place != confirmed else confirmed, chance)
             return
         self.refused_its_own = self._source.is_right
         self.post(SourceFailed(Alarm(OTHER, "the log is not the one that was read", "resync"), retryable=False))
+
+    def _opened(self, log: Log, place: Position, chance: Random) -> Reader:
+        return Reader(self._history, log, place, chance)
 
     def clock(self, now: int) -> int:
         return now + self.skew

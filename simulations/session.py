@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from tidelock.simulations.model import Database
 
 Lock = tuple[TableName, object, Token]
-Savepoint = tuple[dict[TableName, Table], dict[tuple[TableName, Token], None]]
+Savepoint = tuple[dict[TableName, Table], dict[tuple[TableName, Token], None], int]
+Wrote = tuple[TableName, Row | None, Row | None]
 
 
 class Session:
     """`insert`, `update` and `delete` raise Violation, and then nothing has changed.  `watched`: note what is locked.
 
+    `wrote`: (table, row before, row after) of each row that it wrote, in order, as a log has them.
     `cascaded`: (table, row) of what foreign keys deleted by themselves.  `trusting`: a table's foreign keys to itself
     hold in the end only."""
 
@@ -35,6 +37,7 @@ class Session:
         self._written: dict[tuple[TableName, Token], None] = {}
         self.exclusive: set[Lock] = set()
         self.shared: set[Lock] = set()
+        self.wrote: list[Wrote] = []
         self.cascaded: list[tuple[TableName, Row]] = []
         self.trusting = False
 
@@ -50,11 +53,12 @@ class Session:
         return tuple(dict.fromkeys(name for name, _ in self._written))
 
     def savepoint(self) -> Savepoint:
-        return {name: table.copy() for name, table in self._tables.items()}, self._written.copy()
+        return {name: table.copy() for name, table in self._tables.items()}, self._written.copy(), len(self.wrote)
 
     def back_to(self, savepoint: Savepoint) -> None:
         """Undoes what ran since; its locks stay."""
-        self._tables, self._written = savepoint
+        self._tables, self._written, wrote = savepoint
+        del self.wrote[wrote:]
 
     def conflicts(self, other: Session) -> set[Lock]:
         """Returns the rows that both touch: a real server would have made one wait."""
@@ -108,6 +112,7 @@ class Session:
         table = self.table(name)
         row = table.rows[slot]
         self._drop(table, slot)
+        self.wrote.append((name, row, None))
         if self._watched:
             self._lock(table, row, None)
         for fk, read in table.layout.children:
@@ -138,6 +143,7 @@ class Session:
             self._drop(table, held)
         table.put(slot, row)
         self._written[name, slot] = None
+        self.wrote.append((name, old, row))
         if self._watched:
             self._lock(table, old, row)
 

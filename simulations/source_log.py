@@ -50,11 +50,19 @@ class Log:
         self.same = same
         self._filed = filed
         self._later = later
-        self._orders = [entry.end.order for entry in entries]
-        self._ends = [i for i, entry in enumerate(entries, 1) if entry.commit or entry.ddl is not None]
+        self._orders: list[tuple[int, int, int]] = []
+        self._ends: list[int] = []
         self._first: dict[str, int] = {}  # the first transaction of each file
-        for number, end in enumerate(self._ends):
-            self._first.setdefault(entries[end - 1].end.file, number)
+        self.grown()
+
+    def grown(self) -> None:
+        """Takes note of entries that have come to the list since."""
+        for i in range(len(self._orders), len(self.entries)):
+            entry = self.entries[i]
+            self._orders.append(entry.end.order)
+            if entry.commit or entry.ddl is not None:
+                self._first.setdefault(entry.end.file, len(self._ends))
+                self._ends.append(i + 1)
 
     def at(self, server: Server) -> Log:
         """The same at another server."""
@@ -160,14 +168,15 @@ class Log:
 class Source:
     """Server that answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
 
-    def __init__(self, history: History, seed: int, ledger: Ledger) -> None:
+    def __init__(self, history: History, seed: int, ledger: Ledger, log: Log | None = None) -> None:
+        """`log`: that of the history, if it is there already."""
         chance = Random(f"servers {seed}")
         self._history = history
         self._ledger = ledger
         self._servers = 1
         self._chance = chance
         exact, gtids = chance.random() < 0.5, chance.random() < 0.75
-        self.right = self.log = self._all(history.entries, Server("server 1", exact, gtids))
+        self.right = self.log = log or self._all(history.entries, Server("server 1", exact, gtids))
         self.start = replace(history.start, proof=self.right.proof(history.start, None, 0))
 
     @staticmethod

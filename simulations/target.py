@@ -419,11 +419,18 @@ class Target:
                     raise Mistake(f"{effect.id} and {other.effect.id} are open and both touch {shown}")
                 self._fail(work, ErrorKind.TRANSIENT, "lock wait timeout")
                 return
+        if self._waits(session):
+            self._fail(work, ErrorKind.TRANSIENT, "lock wait timeout")
+            return
         work.session = session
         work.stage = Stage.OPEN
         if effect.held:
             self.opened[effect.id] += 1
             work.post(BatchReady(effect.id))
+
+    def _waits(self, session: Session) -> bool:
+        """Tells whether somebody other than the feed holds a lock that the session needs."""
+        return False
 
     def _execute_piece(self, work: Work, piece: ApplyPiece) -> None:
         work.piece = None

@@ -85,8 +85,8 @@ def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -
     try:
         world.run()
     except Exception as error:
-        trial.mistake, trial.error = _spell(error), type(error).__name__
-    trial.faults, trial.changes, trial.coverage = world.faults, world.history.rows, world.coverage
+        trial.mistake, trial.error = spell(error), type(error).__name__
+    trial.faults, trial.changes, trial.coverage = world.faults.count, world.history.rows, world.coverage
     trial.transactions = tuple(dict.fromkeys(entry.number for entry in world.history.entries))
     if told:
         trial.transcript, trial.turns, trial.history = world.transcript or [], turns, world.history
@@ -131,7 +131,7 @@ class Drawn(msgspec.Struct, frozen=True):
         return attempt(self.plan(seed), told=self.told)
 
 
-def _spell(error: Exception) -> str:
+def spell(error: Exception) -> str:
     """The error; one that is no check's own says where it comes from."""
     text = " ".join(str(error).split())
     if type(error).__name__ == "Mistake":

@@ -17,6 +17,7 @@ from tidelock.simulations.mutants.parking import BAD_ROWS, PARKING, WISHES
 from tidelock.simulations.mutants.partial import PARTIAL
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
+from tidelock.simulations.mutants.sites import SITES
 from tidelock.simulations.mutants.streaming import STREAMING
 from tidelock.simulations.mutants.target import TARGET
 
@@ -50,4 +51,5 @@ CATALOGUE = (
     *KEPT,
     *REPAIRS,
     *LOOKING,
+    *SITES,
 )

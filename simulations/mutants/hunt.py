@@ -59,18 +59,32 @@ def hunt(order: Order) -> Result:
     begun = time.monotonic()
     for seed in range(order.limit):
         try:
-            _run_seed(seed, order.patience)
+            _run_seed(seed, order)
         except Exception as error:
             return Result(order.mutant, seed, seed + 1, time.monotonic() - begun, _spell(error))
     return Result(order.mutant, None, order.limit, time.monotonic() - begun, "")
 
 
-def _run_seed(seed: int, patience: float) -> None:
+def _run_seed(seed: int, order: Order) -> None:
+    with _at_most(order.patience):
+        if order.mutant.sites:
+            _run_sites(seed)
+        else:
+            _run_feed(seed)
+
+
+def _run_feed(seed: int) -> None:
     from tidelock.simulations.plan import draw  # not before the bug is planted
     from tidelock.simulations.world import World
 
-    with _at_most(patience):
-        World(draw(seed)).run()
+    World(draw(seed)).run()
+
+
+def _run_sites(seed: int) -> None:
+    from tidelock.simulations.sites.plan import draw
+    from tidelock.simulations.sites.world import SitesWorld
+
+    SitesWorld(draw(seed)).run()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ class Stale(Exception):
 class Mutant(msgspec.Struct, frozen=True):
     """`patch`: what changes in which function (`patch.py` says how it is written).
 
+    `sites`: it shows in worlds of several sites.
     `row`: of the table of counter-examples (0: of none).  `case`: the edge case or report it stands for, if any.
     """
 
@@ -20,6 +21,7 @@ class Mutant(msgspec.Struct, frozen=True):
     wrong: str
     row: int = 0
     case: str = ""
+    sites: bool = False
 
     @property
     def stands_for(self) -> str:

@@ -10,7 +10,7 @@ def test_a_run_is_as_large_as_it_should_be() -> None:
     for seed in range(40):
         world = World(draw(seed))
         world.run()
-        assert world.faults >= LEAST_FAULTS
+        assert world.faults.count >= LEAST_FAULTS
         assert world.history.rows >= 100
         assert len(world.history.tables) >= LEAST_TABLES
 

@@ -1,0 +1,50 @@
+"""`tidelock simulate --sites`: worlds of several sites by seed."""
+
+from __future__ import annotations
+
+from tidelock.adapters.cli.output import print_json
+from tidelock.simulations import campaign, report
+from tidelock.simulations.screen import screen_for
+from tidelock.simulations.sites.plan import draw
+from tidelock.simulations.sites.shrink import shrunk
+from tidelock.simulations.sites.trial import DrawnSites, SitesTrial, attempt
+
+CLEAN, FAILED = 0, 1
+
+
+def search(first: int, seeds: int, jobs: int, seconds: float, *, first_failure: bool, json: bool) -> int:
+    """Runs a campaign, and shrinks its first failure for so many seconds; returns the exit code."""
+    screen = screen_for(seeds, json=json)
+    try:
+        tally = campaign.run(DrawnSites(), first, seeds, jobs=jobs, told=screen.ran, first_failure=first_failure)
+    finally:
+        screen.close()
+    small = shrunk(draw(tally.failures[0].seed), seconds) if tally.failures and seconds else None
+    if json:
+        print_json({"tally": tally, "shrunk": None if small is None else _told(small)})
+    else:
+        report.print_campaign(tally, complete=False)
+        if small is not None:
+            _print(small)
+    return FAILED if tally.failed else CLEAN
+
+
+def explain(seed: int, *, json: bool) -> int:
+    """Tells one run step by step; returns the exit code."""
+    trial = attempt(draw(seed), told=True)
+    if json:
+        print_json(_told(trial))
+    else:
+        _print(trial)
+    return FAILED if trial.mistake else CLEAN
+
+
+def _told(trial: SitesTrial) -> dict[str, object]:
+    told = {"plan": trial.plan, "mistake": trial.mistake, "transcript": trial.transcript}
+    return told | {"coverage": trial.coverage}
+
+
+def _print(trial: SitesTrial) -> None:
+    plan = trial.plan
+    print(f"{plan.topology}: {', '.join(plan.feeds)}; {plan.writes - len(plan.without)} local transactions")
+    print(*trial.transcript, trial.mistake or "clean", sep="\n")

@@ -1,0 +1,91 @@
+"""The plan of a world of sites, drawn from its seed: the topology, the tables, each feed's settings and faults."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from tidelock.simulations.plan import ALWAYS_POSSIBLE, FAULTS, ROW_BYTES, Engine, Plan
+from tidelock.simulations.sites.topology import TOPOLOGIES
+
+_TABLES: Final = (("account",), ("seat",), ("client",), ("account", "client"), ("seat", "account"))
+_NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
+DEFAULT_WRITES: Final = 20
+
+
+class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`seed`: of what local writers do.  `schedule`: of everything else.  `topology`: a name in `TOPOLOGIES`.
+
+    `unchanged`: sites whose logs have updates that change nothing.  `units`: how many units of rows there are.
+    `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
+    and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
+    feed goes on.  `restless`: writers wait a while until another site may take rows over."""
+
+    seed: int
+    schedule: int
+    topology: str
+    unchanged: tuple[str, ...]
+    families: tuple[str, ...]
+    units: int
+    writes: int
+    pace: float
+    restless: bool
+    speeds: dict[str, float]
+    feeds: dict[str, Plan]
+    without: tuple[int, ...] = ()
+
+
+def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
+    """The plan that this seed makes."""
+    chance = Random(f"sites {seed}")
+    name = chance.choice(sorted(TOPOLOGIES))
+    topology = TOPOLOGIES[name]
+    families = chance.choice(_TABLES)
+    unchanged = tuple(site for site in topology.sites if chance.random() < 0.5)
+    return SitesPlan(
+        seed=seed,
+        schedule=seed,
+        topology=name,
+        unchanged=unchanged,
+        families=families,
+        units=chance.choice((1, 2, 4)),
+        writes=writes,
+        pace=chance.choice((0.1, 0.3, 0.8)),
+        restless=chance.random() < 0.4,
+        speeds={edge.name: chance.choice((0.04, 0.5, 1.0)) for edge in topology.edges},
+        feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
+    )
+
+
+def _feed(chance: Random, seed: int, families: tuple[str, ...]) -> Plan:
+    faults = chance.sample(sorted(set(FAULTS) - set(_NOT_HERE)), chance.randint(2, 5))
+    if not set(faults) & set(ALWAYS_POSSIBLE):
+        faults.append(chance.choice(ALWAYS_POSSIBLE))
+    return Plan(
+        seed=seed,
+        schedule=seed,
+        families=families,
+        changes=0,
+        atomic=chance.random() < 0.3,
+        features=("pauses",) if chance.random() < 0.2 else (),
+        faults={name: chance.choice((1, 1, 4)) for name in faults},
+        fault_rate=chance.choice((0.02, 0.05, 0.08)),
+        longest=chance.choice((2, 6, 15, 40)),
+        cut_anywhere=False,
+        engine=Engine(
+            lanes=chance.choice((1, 2, 4)),
+            batch_rows=chance.choice((1, 3, 10, 50)),
+            window_rows=chance.choice((1, 6, 15, 40)),
+            max_in_flight_rows=chance.choice((4, 10, 40, 200)),
+            checkpoint_us=chance.choice((2_000, 50_000, 500_000)),
+            idle_checkpoint_us=chance.choice((1_000_000, 5_000_000)),
+            commit_bound_us=chance.choice((20_000, 200_000)),
+            min_rows_per_lane=chance.choice((0, 0, 3)),
+            coalesce_rows=0,  # as of every feed with sites: a table waits for changes of one origin alone
+            linger_us=1_000,
+            max_in_flight_bytes=ROW_BYTES * chance.choice((16, 100, 1_000)),
+            stream_idle_us=chance.choice((50_000, 30_000_000)),
+        ),
+    )

@@ -1,0 +1,60 @@
+"""A trial: one plan of sites run in a world of its own, and what it came to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+import xxhash
+
+from tidelock.simulations.sites.plan import DEFAULT_WRITES, SitesPlan, draw
+from tidelock.simulations.sites.world import SitesWorld
+from tidelock.simulations.trial import spell
+
+
+class SitesTrial(msgspec.Struct):
+    """`mistake`: what went wrong, '' if nothing; `error`: its class.  `changes`: rows that local writers changed.
+    `transcript`: only if the run was to be told."""
+
+    plan: SitesPlan
+    mistake: str = ""
+    error: str = ""
+    faults: int = 0
+    changes: int = 0
+    coverage: Mapping[str, int] = {}
+    transcript: list[str] = []
+
+    @property
+    def kind(self) -> str:
+        """The mistake without its numbers, so that two runs can be seen to make the same one."""
+        return re.sub(r"\d+", "#", self.mistake)
+
+    @property
+    def digest(self) -> int:
+        """64 bits of all that the run did, in order."""
+        return xxhash.xxh3_64_intdigest("\n".join((str(self.plan.seed), *self.transcript, self.mistake)).encode())
+
+
+def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
+    """Runs the plan.  Any error of the run is its mistake."""
+    world = SitesWorld(plan)
+    transcript: list[str] = []
+    world.transcript = transcript if told else None
+    trial = SitesTrial(plan, transcript=transcript)
+    try:
+        world.run()
+    except Exception as error:
+        trial.mistake, trial.error = spell(error), type(error).__name__
+    trial.faults, trial.changes, trial.coverage = world.faults, world.travels.written, world.coverage
+    return trial
+
+
+class DrawnSites(msgspec.Struct, frozen=True):
+    """Everything is drawn from the seed."""
+
+    writes: int = DEFAULT_WRITES
+    told: bool = False
+
+    def __call__(self, seed: int) -> SitesTrial:
+        return attempt(draw(seed, self.writes), told=self.told)

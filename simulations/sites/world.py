@@ -1,0 +1,232 @@
+"""One world of sites by plan: local writers, feeds with the real machines, and all that goes wrong with each.
+
+    python -m tidelock.simulations.sites.world 17         one seed, told step by step
+    python -m tidelock.simulations.sites.world 0-999      many, quietly
+
+Writers and faults first.  Then nothing goes wrong any more: every feed must bring all that it is to bring, sites that
+share rows must be equal, and logs must end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from random import Random
+
+from tidelock.engine.protocol.events import GoalSet, Paused
+from tidelock.simulations import accidents
+from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.model import Table
+from tidelock.simulations.sites.feed import SiteFeed
+from tidelock.simulations.sites.plan import SitesPlan, draw
+from tidelock.simulations.sites.site import Site
+from tidelock.simulations.sites.topology import TOPOLOGIES
+from tidelock.simulations.sites.travels import UNIT, Travels
+from tidelock.simulations.sites.writer import Writing
+
+MOST_STEPS = 6_000
+PATIENCE = 40  # steps that a writer waits
+MOST_ROUNDS = 8  # in which a change goes one site further
+QUIET_STEPS = 12  # shorter than any feed waits for an idle checkpoint
+
+
+class SitesWorld:
+    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line."""
+
+    def __init__(self, plan: SitesPlan) -> None:
+        self.plan = plan
+        self.chance = Random(f"sites {plan.schedule}")
+        self.coverage: Counter[str] = Counter()
+        self.topology = TOPOLOGIES[plan.topology]
+        first = next(iter(plan.feeds.values()))
+        self.sites = {
+            name: Site(name, first, logs_unchanged=name in plan.unchanged) for name in self.topology.sites
+        }
+        self.travels = Travels(self.topology)
+        self.feeds = [
+            SiteFeed(
+                plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
+                self.travels, self.chance, self.coverage,
+            )
+            for edge in self.topology.edges
+        ]  # fmt: skip
+        writers = [site for site in self.topology.sites if self.topology.routes(site)]
+        self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
+        self._written = self._waited = 0
+        self.transcript: list[str] | None = None
+
+    @property
+    def faults(self) -> int:
+        """Number of faults that struck."""
+        return sum(feed.faults.count for feed in self.feeds)
+
+    # ------------------------------------------------------------------ running
+
+    def run(self) -> None:
+        """Raises Mistake, or the AssertionError of a machine that found itself in a state it must not be in."""
+        for feed in self.feeds:
+            feed.transcript = self.transcript
+            feed.take_over()
+        for _ in range(MOST_STEPS):
+            self._write()
+            for feed in self.feeds:
+                self._go_on(feed)
+            if self._written >= self.plan.writes and self.chance.random() < 0.05:
+                break
+        self._calm_down()
+        self._settle()
+        self._compare()
+        self._end()
+
+    def _go_on(self, feed: SiteFeed) -> None:
+        if self.chance.random() < self.plan.speeds[feed.edge.name]:
+            accidents.befall(feed)
+            if "pauses" in feed.plan.features and self.chance.random() < 0.02:
+                feed.owner.post(Paused(self.chance.random() < 0.5))
+            self._turn(feed)
+
+    def _turn(self, feed: SiteFeed) -> None:
+        feed.happen()
+        self._note_locks(feed)
+
+    def _note_locks(self, feed: SiteFeed) -> None:
+        """Others at its target see what it holds."""
+        target = self.sites[feed.edge.target]
+        target.open = [session for f in self.feeds if f.edge.target == target.name for session in f.locking]
+
+    def _calm_down(self) -> None:
+        for feed in self.feeds:
+            feed.tell("-- no more faults")
+            feed.calm = True
+            feed.faults.stop()
+            for owner in feed.owners:
+                owner.hangs, owner.dies_at = 0, -1
+            if not feed.owner.alive:
+                feed.take_over()
+            feed.owner.post(Paused(False))
+
+    def _settle(self) -> None:
+        """Every feed reaches the end of its log; what that wrote to others is read in the next round."""
+        for _ in range(MOST_ROUNDS):
+            rows = self._rows
+            self._catch_up()
+            if self._rows == rows and not any(self.travels.due.values()):
+                return
+        left = {name: next(iter(due)) for name, due in self.travels.due.items() if due}
+        raise Mistake(f"sites do not come to rest: {left or 'rows go round'}")
+
+    @property
+    def _rows(self) -> int:
+        return sum(site.history.rows for site in self.sites.values())
+
+    def _catch_up(self) -> None:
+        for feed in self.feeds:
+            feed.owner.caught_up = False
+            feed.owner.post(GoalSet(feed.goal))
+        for _ in range(MOST_STEPS):
+            late = [feed for feed in self.feeds if not feed.owner.caught_up]
+            if not late:
+                return
+            for feed in late:
+                self._turn(feed)
+        slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
+        raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
+
+    # ------------------------------------------------------------------ local writers
+
+    def _write(self) -> None:
+        if self._written >= self.plan.writes or self.chance.random() >= self.plan.pace:
+            return
+        number = self._written + 1
+        chance = Random(f"write {self.plan.seed} {number}")
+        if self._is_to_wait(chance):
+            return
+        self._written, self._waited = number, 0
+        if number not in self.plan.without:
+            self._write_some(number, chance)
+
+    def _is_to_wait(self, chance: Random) -> bool:
+        """Lets other sites take units over; says whether the writer waits until one can."""
+        moved = [self._hand_over(chance) for _ in range(2)]
+        self._waited += 1
+        return self.plan.restless and False in moved and True not in moved and self._waited < PATIENCE
+
+    def _hand_over(self, chance: Random) -> bool | None:
+        """Another site takes a unit over, where the same sites see what it writes and all has come to it.  False:
+        not yet; None: never."""
+        unit, other = chance.randrange(self.plan.units), chance.choice(self.topology.sites)
+        holder = self._holders[unit]
+        if other == holder or self.topology.together(other) != self.topology.together(holder):
+            return None
+        way = self.topology.routes(holder)[other] if self.topology.tree else self.topology.edges
+        if any(self.travels.pending[edge.name, unit] for edge in way):
+            return False
+        self._holders[unit] = other
+        self.coverage["unit of rows handed over"] += 1
+        return True
+
+    def _write_some(self, number: int, chance: Random) -> None:
+        unit = chance.randrange(self.plan.units)
+        name = self._holders[unit]
+        others = [u for u, holder in self._holders.items() if holder == name and chance.random() < 0.4]
+        site = self.sites[name]
+        session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance).make()
+        if site.is_locked(session):
+            self.coverage["writer waits for a lock too long"] += 1
+            return
+        added = site.commit(session)
+        self.travels.wrote(added)
+        self.coverage["written by a site's own"] += len(added)
+
+    # ------------------------------------------------------------------ the end
+
+    def _compare(self) -> None:
+        """Sites that a unit's writes reach are equal in it, others have none of it."""
+        for unit, holder in self._holders.items():
+            together = self.topology.together(holder)
+            wanted = self._of(holder, unit)
+            for name in self.topology.sites:
+                found = self._of(name, unit)
+                if found != (wanted if name in together else []):
+                    raise Mistake(f"unit {unit}: {holder} has {wanted}, {name} has {found}")
+
+    def _of(self, site: str, unit: int) -> list[object]:
+        tables = self.sites[site].database.tables.values()
+        return [(table.spec.name.table, row) for table in tables for row in _of_unit(table, unit)]
+
+    def _end(self) -> None:
+        """Nothing is to do, so nothing is written but a checkpoint a feed now and then."""
+        before, saved = self._rows, {feed.edge.name: feed.saved for feed in self.feeds}
+        for _ in range(QUIET_STEPS):
+            for feed in self.feeds:
+                self._turn(feed)
+        if self._rows != before:
+            raise Mistake(f"{self._rows - before} rows are written after all was quiet")
+        for feed in self.feeds:
+            if (stored := feed.saved - saved[feed.edge.name]) > 1:
+                raise Mistake(f"feed {feed.edge.name} is idle and stores {stored} checkpoints in a moment")
+            self.coverage[f"brought by {self.plan.topology}"] += self.travels.brought[feed.edge.name]
+
+
+def _of_unit(table: Table, unit: int) -> list[tuple[object, ...]]:
+    return sorted((row for row in table.rows.values() if int(str(row[0])) // UNIT == unit), key=repr)
+
+
+def main(seeds: str) -> int:
+    first, _, last = seeds.partition("-")
+    failed = 0
+    for seed in range(int(first), int(last or first) + 1):
+        world = SitesWorld(draw(seed))
+        world.transcript = None if last else []
+        try:
+            world.run()
+        except AssertionError as error:
+            failed += 1
+            print(*world.transcript or (), f"python -m tidelock.simulations.sites.world {seed}: {error!r}", sep="\n")
+            if not last:
+                raise
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

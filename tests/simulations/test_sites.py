@@ -1,0 +1,61 @@
+"""Worlds of several sites: clean by seed, the same in every process, and known to notice planted bugs."""
+
+from collections import Counter
+
+import pytest
+
+from tidelock.simulations import campaign
+from tidelock.simulations.mutants import check
+from tidelock.simulations.mutants.hunt import Order
+from tidelock.simulations.mutants.sites import SITES
+from tidelock.simulations.sites.plan import draw
+from tidelock.simulations.sites.topology import TOPOLOGIES
+from tidelock.simulations.sites.trial import DrawnSites, attempt
+
+FIRST = 1_000_000
+QUICK, PROOF = 60, 10_000
+LIMIT = 1_000
+QUICK_ONES = ("mark-of-first-part-alone", "idle-feeds-keep-each-other-awake")
+
+
+def assert_clean(tally: campaign.Tally) -> None:
+    told = [f"tidelock simulate --sites --from {f.seed} --seeds 1   # {f.mistake}" for f in tally.failures[:20]]
+    assert not tally.failed, f"{tally.failed} of {tally.runs} worlds fail:\n" + "\n".join(told)
+
+
+def test_worlds_are_clean() -> None:
+    tally = campaign.run(DrawnSites(), FIRST, QUICK)
+    assert_clean(tally)
+    brought = {name for name in TOPOLOGIES if tally.coverage[f"brought by {name}"]}
+    assert brought == set(TOPOLOGIES)
+    assert tally.coverage["unit of rows handed over"] and tally.faults > QUICK
+
+
+@pytest.mark.proof
+def test_a_long_campaign_is_clean() -> None:
+    assert_clean(campaign.run(DrawnSites(), 7 * FIRST, PROOF, jobs=2))
+
+
+def test_a_seed_makes_the_same_run_again() -> None:
+    first, again = (attempt(draw(17), told=True) for _ in range(2))
+    assert first.transcript == again.transcript and len(first.transcript) > 100
+
+
+def test_each_topology_reaches_the_sites_it_says() -> None:
+    reached = {name: {site: set(t.routes(site)) for site in t.sites} for name, t in TOPOLOGIES.items()}
+    assert reached["ring"] == {"a": {"b", "c"}, "b": {"c", "a"}, "c": {"a", "b"}}
+    assert reached["marked"] == {"a": {"b"}, "b": {"a", "c"}, "c": set()}
+    assert reached["marked twice"] == {"a": {"b", "c"}, "b": {"c", "d"}, "c": {"b", "d"}, "d": set()}
+    assert reached["inlet"] == {"a": {"b"}, "b": {"a"}, "c": {"b", "a"}}
+
+
+def test_quick_ones_die() -> None:
+    results = check.run(QUICK_ONES, limit=20)
+    assert [result.mutant.name for result in results if not result.killed] == []
+
+
+@pytest.mark.proof
+def test_all_die() -> None:
+    orders = [Order(mutant, LIMIT, check.PATIENCE) for mutant in SITES]
+    alive = Counter(result.mutant.name for result in check.hunt_all(orders) if not result.killed)
+    assert alive == Counter()
