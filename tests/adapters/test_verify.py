@@ -23,8 +23,8 @@ FROM_POSTGRES = [("postgres", "postgres"), ("postgres", "mariadb"), ("postgres",
 PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql"), *FROM_POSTGRES]
 PROOF = pytest.mark.proof
 # Other pairs show the same.
-SLOW = [("mysql", "postgres"), ("mysql", "other_mysql"), ("postgres", "postgres"), ("postgres", "mysql")]
-ALIKE = [("mysql", "postgres"), ("postgres", "mariadb")]
+SLOW = [pair for pair in PAIRS if pair != ("postgres", "mariadb")]
+ALIKE = [("mysql", "postgres"), ("mysql", "other_mysql"), ("postgres", "postgres"), ("postgres", "mariadb")]
 OPERATOR = 4
 
 
@@ -156,8 +156,15 @@ def test_a_thousand_differences_among_five_million_rows_are_found(
     check(after, planted, sorted(planted.expected()), *moved)
 
 
-@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
-@pytest.mark.parametrize("source", ["mariadb", "mysql"])
+@pytest.mark.parametrize(
+    ("source", "small_rows"),
+    [
+        pytest.param("mariadb", 0, id="mariadb-spark"),
+        pytest.param("mysql", 10_000, id="mysql-small"),
+        pytest.param("mariadb", 10_000, id="mariadb-small", marks=PROOF),
+        pytest.param("mysql", 0, id="mysql-spark", marks=PROOF),
+    ],
+)
 def test_every_value_is_equal_to_itself(
     source: str,
     small_rows: int,
@@ -181,7 +188,9 @@ def test_every_value_is_equal_to_itself(
     assert table.failed_rows == table.missing == len(refused) * 2
 
 
-@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
+@pytest.mark.parametrize(
+    "small_rows", [pytest.param(0, id="spark", marks=PROOF), pytest.param(10_000, id="small")]
+)
 def test_the_feeds_mapping_is_followed(
     small_rows: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
 ) -> None:
