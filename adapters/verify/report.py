@@ -56,7 +56,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     """`source`: names of the tables that go there.  Rows are counted where the table was read as a whole;
-    else both counts are of the keys that were looked at.
+    else both counts are of the keys that were looked at.  A PostgreSQL row that changes while its table is read in
+    pieces may be counted twice or not at all; it is compared all the same.
 
     `missing`, `extra`: rows that only the source, only the target has; `different`: same key, other values.
     `still_changing`: rows that changed in every round and so could not be judged.  `failed_rows`: changes that the feed

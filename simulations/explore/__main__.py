@@ -1,4 +1,4 @@
-"""`python -m tidelock.simulations.explore [--size small|full] [--without RULE]`"""
+"""`python -m tidelock.simulations.explore [--size quick|small|full] [--without RULE]`"""
 
 from __future__ import annotations
 

@@ -26,6 +26,14 @@ from tidelock.simulations.explore.world import World
 
 # Scopes of the lock model with the number of changes up to which all their histories are explored.
 SIZES: dict[str, tuple[tuple[Callable[[], Scope], int], ...]] = {
+    "quick": (
+        (scopes.one_value, 2),
+        (scopes.one_unique, 2),
+        (scopes.three_rows, 3),
+        (scopes.two_uniques, 2),
+        (scopes.parents, 2),
+        (scopes.children, 2),
+    ),
     "small": (
         (scopes.one_value, 3),
         (scopes.one_unique, 3),
@@ -65,13 +73,14 @@ class Result(msgspec.Struct):
 
 # Logs of the fence model: all of up to so many entries, and some that are longer.
 LOGS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "quick": (2, ()),
     "small": (2, ("aab", "Tab")),
     "full": (3, ("aTbT", "abTa", "aabb")),
 }
 
 
-# Histories of the chunk model: all of one change and each so-manieth of two.
-COPIES: dict[str, int] = {"small": 48, "full": 1}
+# Histories of the chunk model: each so-manieth of one change, and of two.
+COPIES: dict[str, tuple[int, int]] = {"quick": (4, 126), "small": (1, 48), "full": (1, 1)}
 
 
 def run(size: str = "small") -> Iterator[Result]:
@@ -125,9 +134,9 @@ def logs(longest: int) -> Iterator[list[str]]:
 
 
 def copies(size: str) -> Iterator[list[Story]]:
-    one, two = stories(2)
-    yield one
-    yield two[:: COPIES[size]]
+    (one, two), (first, second) = stories(2), COPIES[size]
+    yield one[::first]
+    yield two[::second]
 
 
 def chunks(sizes: Iterable[Sequence[Story]], model: type[ChunkModel] = ChunkModel) -> Result:

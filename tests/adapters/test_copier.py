@@ -435,6 +435,7 @@ def test_a_parent_that_is_killed_amid_a_read_leaves_nothing(copied: Copied) -> N
         until(lambda: not any(map(lives, family)), ENDED_SECONDS)
 
 
+@pytest.mark.proof
 def test_a_command_that_is_killed_takes_its_spark_along(copied: Copied) -> None:
     """As `tidelock verify`, which opens a session in its own process; a task of Python's goes on by itself."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -224,6 +224,7 @@ def test_statements_of_the_log(rig: Rig, lake: Lake) -> None:
     assert lake.sql(rows) == [(3, "new", None), (5, "last", "1.00")]
 
 
+@pytest.mark.proof
 def test_a_merge_that_was_cut_short_is_done_again(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its commit nothing of it is seen; behind it, the metastore is brought after by the next run."""
     work = rig.make(Mix())

@@ -21,6 +21,7 @@ from tidelock.adapters.runtime.progress import PlainLines
 pytestmark = pytest.mark.usefixtures("room_for_spark")
 
 
+@pytest.mark.proof
 def test_a_metastore_elsewhere(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

@@ -103,7 +103,7 @@ def test_differences_of_every_kind_are_repaired_while_rows_change(
 @pytest.mark.parametrize(
     ("source", "target", "differences"),
     [
-        *((*pair, 50) for pair in PAIRS),
+        (*PAIRS[0], 50),
         *(pytest.param(*pair, 200, marks=PROOF) for pair in (*PAIRS, *CROSSED)),
     ],
 )
@@ -201,7 +201,7 @@ def test_rows_outside_the_filter_go_and_others_are_renamed_on_their_way(
     assert running.running
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize(("source", "target"), [pytest.param(*PAIRS[0], marks=PROOF), PAIRS[1]])
 def test_a_row_that_the_target_refuses_is_in_the_report_and_all_others_are_repaired(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:

@@ -68,7 +68,7 @@ def test_sigkill_at_twenty_random_moments(
     killed(rig, kind(), kills=20, rate=4000, seed=5)
 
 
-@pytest.mark.parametrize("target", ["postgres", "mysql"])
+@pytest.mark.parametrize("target", ["postgres", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_sigkill_around_truncate(
     target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
 ) -> None:

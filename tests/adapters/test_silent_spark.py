@@ -35,7 +35,7 @@ def place_of(server: Server, port: int) -> Endpoint:
 
 
 @pytest.mark.usefixtures("room_for_spark")
-@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+@pytest.mark.parametrize("kind", ["mariadb", pytest.param("postgres", marks=pytest.mark.proof)])
 def test_a_long_query_is_waited_for_and_silence_is_not(kind: str, request: pytest.FixtureRequest) -> None:
     server: Server = request.getfixturevalue(kind)
     sleep, asked = ("SELECT SLEEP({}) AS a", "information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(3600%'")
@@ -65,6 +65,7 @@ def test_a_long_query_is_waited_for_and_silence_is_not(kind: str, request: pytes
             assert f":{wire.port}" in vigil.silent and "has not answered" in vigil.silent
 
 
+@pytest.mark.proof
 def test_a_copy_outlives_a_silence(mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig]) -> None:
     """The source falls silent while Spark waits for its answer: the feed says so, and copies when it speaks."""
     rig = make_rig(mariadb, postgres, "silent", start="copy", spark={"small_rows": 0})

@@ -115,6 +115,7 @@ def other_machine(folder: Path) -> Path:
     return python
 
 
+@pytest.mark.proof
 def test_rows_are_copied_compared_repaired_and_streamed_on_a_cluster(
     make_rig: Callable[..., Rig], mysql: Server, postgres: Server, cluster: SparkCluster, tmp_path: Path
 ) -> None:

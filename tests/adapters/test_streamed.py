@@ -126,7 +126,7 @@ class Reader(threading.Thread):
         return self.seen
 
 
-@at("postgres", "mysql")
+@at("postgres")
 def test_a_reader_of_the_target_sees_all_of_it_or_nothing_and_the_statement_after_it_waits(
     make_rig: Callable[..., Rig], mariadb: Server, target: Server
 ) -> None:
@@ -141,7 +141,7 @@ def test_a_reader_of_the_target_sees_all_of_it_or_nothing_and_the_statement_afte
     rig.assert_exact()
 
 
-@at("postgres", "mariadb_target")
+@at("mariadb_target")
 def test_killed_or_told_to_stop_in_the_middle_all_of_it_is_there_or_nothing_and_the_next_run_begins_again(
     make_rig: Callable[..., Rig], mariadb: Server, target: Server
 ) -> None:
@@ -161,7 +161,7 @@ def test_killed_or_told_to_stop_in_the_middle_all_of_it_is_there_or_nothing_and_
     rig.assert_exact()
 
 
-@at("postgres", "mysql")
+@at("mysql")
 def test_a_bad_row_in_the_middle_is_parked_with_what_follows_it_and_the_rest_is_applied(
     make_rig: Callable[..., Rig], mariadb: Server, target: Server
 ) -> None:

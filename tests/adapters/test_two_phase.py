@@ -184,7 +184,7 @@ def images(transaction: SourceTransaction) -> list[tuple[object, ...]]:
     return [(transaction.source, transaction.number, r.before, r.after, r.ordinal) for r in transaction.rows]
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("compressed", [pytest.param(False, marks=pytest.mark.proof), True])
 def test_the_server_restarts_and_the_log_goes_on_in_other_files(
     own: Callable[..., Source], compressed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +313,9 @@ OLD = "SET TIMESTAMP = UNIX_TIMESTAMP() - 700"
 """The log says then that what follows was prepared so long ago."""
 
 
-@pytest.mark.parametrize("kinds", [("mariadb", "postgres"), ("mysql", "mariadb")], ids="-".join)
+@pytest.mark.parametrize(
+    "kinds", [("mariadb", "postgres"), pytest.param(("mysql", "mariadb"), marks=pytest.mark.proof)], ids="-".join
+)
 def test_status_tells_of_a_prepare_without_an_answer(
     kinds: tuple[str, str], make_rig: Callable[..., Rig], request: pytest.FixtureRequest
 ) -> None:

@@ -23,8 +23,8 @@ FROM_POSTGRES = [("postgres", "postgres"), ("postgres", "mariadb"), ("postgres",
 PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql"), *FROM_POSTGRES]
 PROOF = pytest.mark.proof
 # Other pairs show the same.
-SLOW = [("mysql", "postgres"), ("mysql", "other_mysql"), ("postgres", "postgres"), ("postgres", "mysql")]
-ALIKE = [("mysql", "postgres"), ("postgres", "mariadb")]
+SLOW = [pair for pair in PAIRS if pair != ("postgres", "mariadb")]
+ALIKE = [("mysql", "postgres"), ("mysql", "other_mysql"), ("postgres", "postgres"), ("postgres", "mariadb")]
 OPERATOR = 4
 
 
@@ -82,26 +82,33 @@ def flavor_of(server: Server) -> Flavor:
 
 
 @contextlib.contextmanager
-def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
-    """Inside, the feed runs, and `rate` changes a second are made at the source; not to planted rows."""
+def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[list[int]]:
+    """Inside, the feed runs, and `rate` changes a second are made at the source; not to planted rows.
+
+    Afterwards the list holds how many rows may have been counted not at all, or twice: PostgreSQL writes a changed row
+    to another block, and blocks are read at several moments.
+    """
     running, stop, written = rig.run(), threading.Event(), list[int]()
     url = rig.source.url(rig.schema)
     writer = threading.Thread(target=lambda: written.append(planted.write(url, rate, stop)))
     writer.start()
+    moved = list[int]()
     try:
-        yield
+        yield moved
         assert running.running and writer.is_alive()
     finally:
         stop.set()
         writer.join()
     assert written[0] > 0
+    moved.append(written[0] if flavor_of(rig.source) is Flavor.POSTGRES else 0)
 
 
-def check(report: VerifyReport, planted: Planted, expected: list[tuple[str, str, str, str]]) -> None:
+def check(report: VerifyReport, planted: Planted, expected: list[tuple[str, str, str, str]], moved: int = 0) -> None:
+    """`moved`: how many rows changed their place, and so may not have been counted."""
     assert found(report) == expected
     assert report.settled, report.note
     assert [t.still_changing for t in report.tables] == [0, 0]
-    assert all(t.source_rows >= planted.rows and t.complete for t in report.tables)
+    assert [t.source_rows for t in report.tables if t.source_rows < planted.rows - moved or not t.complete] == []
 
 
 def but(proven: list[tuple[str, str]]) -> pytest.MarkDecorator:
@@ -116,9 +123,9 @@ def test_planted_differences_are_found_and_nothing_else_while_rows_change(
 ) -> None:
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
     rig, planted = planted_rig(make_rig, *servers, Planted(12_000, 84))
-    with written_on(rig, planted, 300):
+    with written_on(rig, planted, 300) as moved:
         report = verified(rig, spark)
-    check(report, planted, sorted(planted.expected()))
+    check(report, planted, sorted(planted.expected()), *moved)
 
 
 @but(ALIKE)
@@ -140,17 +147,24 @@ def test_a_thousand_differences_among_five_million_rows_are_found(
 ) -> None:
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
     rig, planted = planted_rig(make_rig, *servers, Planted(2_500_000, 560), differences=False)
-    with written_on(rig, planted, 2000):
+    with written_on(rig, planted, 2000) as moved:
         before = verified(rig, spark)
         rig.at_target(*planted.plant(flavor_of(rig.target)))
         after = verified(rig, spark)
     print(*(f"{r.seconds} s, {r.rows_per_second:,} rows/s while rows changed" for r in (before, after)))
-    check(before, planted, [])
-    check(after, planted, sorted(planted.expected()))
+    check(before, planted, [], *moved)
+    check(after, planted, sorted(planted.expected()), *moved)
 
 
-@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
-@pytest.mark.parametrize("source", ["mariadb", "mysql"])
+@pytest.mark.parametrize(
+    ("source", "small_rows"),
+    [
+        pytest.param("mariadb", 0, id="mariadb-spark"),
+        pytest.param("mysql", 10_000, id="mysql-small"),
+        pytest.param("mariadb", 10_000, id="mariadb-small", marks=PROOF),
+        pytest.param("mysql", 0, id="mysql-spark", marks=PROOF),
+    ],
+)
 def test_every_value_is_equal_to_itself(
     source: str,
     small_rows: int,
@@ -174,7 +188,9 @@ def test_every_value_is_equal_to_itself(
     assert table.failed_rows == table.missing == len(refused) * 2
 
 
-@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
+@pytest.mark.parametrize(
+    "small_rows", [pytest.param(0, id="spark", marks=PROOF), pytest.param(10_000, id="small")]
+)
 def test_the_feeds_mapping_is_followed(
     small_rows: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
 ) -> None:

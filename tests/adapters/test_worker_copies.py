@@ -137,6 +137,7 @@ def test_tables_are_copied_again_while_their_groups_run(
         assert said.out.count("merge chunk ") == 3, said.out[-2000:]
 
 
+@pytest.mark.proof
 def test_a_first_copy_that_cannot_be_had_halts_its_group(
     make_workers: Make, mariadb: Server, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +216,7 @@ def test_differing_rows_are_repaired_by_their_groups(
     assert {part["state"] for part in said["tables"]} == {"repaired"}
 
 
+@pytest.mark.proof
 def test_workers_are_moved_past_a_hole_in_the_log(
     make_workers: Make, make_mariadb: Callable[..., Server], postgres: Server
 ) -> None:

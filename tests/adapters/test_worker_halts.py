@@ -136,9 +136,8 @@ def test_one_foreign_record_is_passed_over(
         workers.assert_exact()
 
 
-@pytest.mark.parametrize(
-    "anew", [pytest.param(False, id="deleted"), pytest.param(True, id="made anew", marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("anew", [False, True], ids=["deleted", "made anew"])
 def test_a_changes_topic_that_is_deleted_is_published_again(
     anew: bool, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
 ) -> None:

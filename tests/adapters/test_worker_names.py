@@ -8,6 +8,8 @@ import signal
 import socket
 from collections.abc import Callable
 
+import pytest
+
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
@@ -47,6 +49,7 @@ def test_a_second_worker_of_the_name_is_refused_and_told_who_has_it(
         assert workers.stop() == [0], workers.said()
 
 
+@pytest.mark.proof
 def test_of_two_that_run_under_one_name_exactly_one_ends(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

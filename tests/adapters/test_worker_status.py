@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import msgspec
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from bench.harness.rig import Rig
@@ -54,6 +55,7 @@ def test_a_group_that_has_halted_is_not_running(
         assert states == {0: "running", 1: "halted", 2: "running"}, states
 
 
+@pytest.mark.proof
 def test_totals_do_not_fall_and_there_is_one_checkpoint(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

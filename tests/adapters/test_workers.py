@@ -161,7 +161,8 @@ def test_a_rolling_restart_under_load(make_workers: Make, mariadb: Server, postg
             workers.until_flowing()
 
 
-@pytest.mark.parametrize("target", ["postgres", pytest.param("mysql", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
 def test_killed_workers_are_started_again(
     target: str, make_workers: Make, mariadb: Server, request: pytest.FixtureRequest
 ) -> None:

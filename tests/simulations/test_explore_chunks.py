@@ -11,9 +11,9 @@ from tidelock.simulations.explore.chunks import ChunkModel, Story
 
 
 def test_every_short_history_is_copied_exactly() -> None:
-    result = runs.chunks(runs.copies("small"))
+    result = runs.chunks(runs.copies("quick"))
     assert result.story == []
-    assert (result.changes, result.histories) == (2, 22) and result.states > 20_000
+    assert (result.changes, result.histories) == (2, 6) and result.states > 5_000
 
 
 @pytest.mark.proof
@@ -36,7 +36,10 @@ def test_every_rule_is_broken_once() -> None:
     assert {rule.row for rule in CHUNK_RULES.values()} - {0} == {5, 6, 7}
 
 
-@pytest.mark.parametrize("rule", SHORTEST)
+SLOW = ("covered-is-seen", "drained")
+
+
+@pytest.mark.parametrize("rule", [r if r not in SLOW else pytest.param(r, marks=pytest.mark.proof) for r in SHORTEST])
 def test_without_a_rule_the_shortest_counter_example_is_found(rule: str) -> None:
     moves, error = SHORTEST[rule]
     story = runs.without(rule).story
@@ -80,5 +83,5 @@ def test_everything_happens() -> None:
 
 
 def test_the_command_tells_a_counter_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--without", "drained"]) == 0
+    assert main(["--without", "visible"]) == 0
     assert "the chunk that is due is merged at 1" in capsys.readouterr().out
