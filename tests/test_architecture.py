@@ -130,6 +130,26 @@ def test_adapters_ask_the_apply_machine_and_not_its_parts() -> None:
     assert not found, "\n".join(found)
 
 
+def late_decoders(module: Path) -> list[str]:
+    """Returns the calls in functions of a module that make a decoder of a type."""
+    text = module.read_text()
+    if not re.search(r"msgspec\.\w+\.(Decoder|decode)\(", text):
+        return []
+    functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    calls = (n for function in functions for n in ast.walk(function) if isinstance(n, ast.Call))
+    typed = re.compile(r"msgspec\.\w+\.(Decoder\(|decode\(.*\btype=)", re.DOTALL)
+    return [told for told in map(ast.unparse, calls) if typed.match(told)]
+
+
+def test_decoders_are_made_before_threads_are() -> None:
+    """A decoder is made when its module is loaded, since msgspec ends the process where one thread makes the first of a
+    type while another decodes it: the type is known by then, and its fields are not yet."""
+    alone = {ROOT / "adapters/runtime/journal.py"}  # one thread reads a journal, and few do
+    modules = (path for room in ("adapters", "bench/chaos", "bench/harness") for path in (ROOT / room).rglob("*.py"))
+    found = {str(path): late for path in modules if path not in alone and (late := late_decoders(path))}
+    assert not found, found
+
+
 COMPILED = """
 import os, sys
 import tidelock.adapters.app.run, tidelock.adapters.cli.app, tidelock.adapters.mysql.binlog.capture_process

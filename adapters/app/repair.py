@@ -9,7 +9,7 @@ owns the feed reads those rows at the source and merges them in the order of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,9 @@ from tidelock.engine.model.records import Row, TableName
 
 RepairState: TypeAlias = Literal["waiting", "reading", "repaired", "refused", "lost"]
 _THIS = "WHERE feed = %s"
+_ALARM: Final = msgspec.json.Decoder(Alarm)
+_SPLIT: Final = msgspec.msgpack.Decoder(ChunkSplit)
+_UNREPAIRED: Final = msgspec.json.Decoder(list[tuple[str, str]])
 
 
 class NotRepairable(Exception):
@@ -176,13 +179,13 @@ async def _progress(book: Books, part: Part) -> RepairProgress:
     modes = {str(mode): int(count) for mode, count in counted}
     if "refused" in modes:
         found = await book.session.fetch(f"SELECT row_key FROM {wanted} {where} AND mode = 'refused' LIMIT 1", *mine)
-        why = str(msgspec.json.decode(found[0][0], type=Alarm)) if found else ""
+        why = str(_ALARM.decode(found[0][0])) if found else ""
         return RepairProgress(table, rows, "refused", why)
     if "repair" in modes:
         return RepairProgress(table, rows, "waiting")
     left = await _unrepaired(book, where, mine)
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
-    split = msgspec.msgpack.decode(found[0][1], type=ChunkSplit) if found and found[0][1] else None
+    split = _SPLIT.decode(found[0][1]) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
         return RepairProgress(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
@@ -197,5 +200,5 @@ async def _unrepaired(book: Books, where: str, mine: tuple[str, ...]) -> tuple[U
     wanted = book.table("tidelock_wanted")
     query = f"SELECT row_key FROM {wanted} {where} AND mode = %s ORDER BY ordinal"
     found = await book.session.fetch(query, *mine, LEFT)
-    rows = [row for (words,) in found for row in msgspec.json.decode(words, type=list[tuple[str, str]])]
+    rows = [row for (words,) in found for row in _UNREPAIRED.decode(words)]
     return tuple(Unrepaired(key, why) for key, why in rows)

@@ -123,6 +123,9 @@ class Manifest(msgspec.Struct, frozen=True):
     forms: tuple[TableForm, ...] = ()
 
 
+_MANIFEST: Final = msgspec.json.Decoder(Manifest)
+
+
 class Readable(Protocol):
     """Files that can be read, as `adapters.hive.files` has them."""
 
@@ -167,7 +170,7 @@ def _numbers(files: Readable, folder: str) -> list[int]:
 
 
 def _read(files: Readable, folder: str, number: int) -> Manifest:
-    return msgspec.json.decode(files.read(_place(folder, number)), type=Manifest)
+    return _MANIFEST.decode(files.read(_place(folder, number)))
 
 
 def _place(folder: str, number: int) -> str:

@@ -48,6 +48,12 @@ AGAIN_SECONDS: Final = 0.5
 READ_SECONDS: Final = 15.0
 POLL_MS: Final = 200
 TRANSACTION_MS: Final = 10_000
+_PLAN: Final = msgspec.json.Decoder(TablePartitioning)
+_LOG: Final = msgspec.json.Decoder(PublishedLog)
+_STATE: Final = msgspec.json.Decoder(FeedState)
+_REPORT: Final = msgspec.json.Decoder(GroupReport)
+_WORD: Final = msgspec.json.Decoder(NameWord)
+_SKIPPED: Final = msgspec.json.Decoder(SkippedRecord)
 
 
 class SeenControl(msgspec.Struct):
@@ -75,30 +81,30 @@ class SeenControl(msgspec.Struct):
         msgspec.MsgspecError.
         """
         if key == PLAN:
-            self.plan = msgspec.json.decode(value, type=TablePartitioning)
+            self.plan = _PLAN.decode(value)
             return self.plan
         if key == LOG:
-            self.log = msgspec.json.decode(value, type=PublishedLog)
+            self.log = _LOG.decode(value)
             self.bases.clear()  # in its place: others hold it
             self.bases.update(enumerate(self.log.bases))
             return self.log
         if key == FEED:
-            state = msgspec.json.decode(value, type=FeedState)
+            state = _STATE.decode(value)
             if self.state is None or state.epoch >= self.state.epoch:
                 self.state = state
                 return state
         if key.startswith(GROUP):
-            report = msgspec.json.decode(value, type=GroupReport)
+            report = _REPORT.decode(value)
             known = self.groups.get(report.group)
             if known is None or report.epoch >= known.epoch:
                 self.groups[report.group] = report
                 return report
         if key.startswith(WORKER):
-            word = msgspec.json.decode(value, type=NameWord)
+            word = _WORD.decode(value)
             self.names.setdefault(word.name, NameHolder()).observe(word)
             return word
         if key.startswith(SKIPPED):
-            record = msgspec.json.decode(value, type=SkippedRecord)
+            record = _SKIPPED.decode(value)
             self.skipped[record.partition, record.offset] = record
             return record
         return None

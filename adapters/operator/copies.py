@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,8 @@ from tidelock.engine.model.records import Row, TableName
 Mode: TypeAlias = Literal["copy", "fill", "keep", "repair", "resync"]
 _AT_ONCE = 1000  # requests in one statement: PostgreSQL takes 65,535 arguments
 _THIS = "WHERE feed = %s"
+_SPLIT: Final = msgspec.msgpack.Decoder(ChunkSplit)
+_ALARM: Final = msgspec.json.Decoder(Alarm)
 
 
 class CopiedTable(msgspec.Struct, frozen=True):
@@ -139,7 +141,7 @@ async def copies(book: Books) -> tuple[CopiedTable, ...]:
     for schema, table, chunk, split, rows, age in chunks:
         name = f"{schema}.{table}"
         if chunk == 0:
-            read = msgspec.msgpack.decode(split, type=ChunkSplit)
+            read = _SPLIT.decode(split)
             if read.by is By.KEYS:
                 continue
             seen[name] = CopiedTable(name, chunks=read.chunks)
@@ -153,6 +155,6 @@ async def copies(book: Books) -> tuple[CopiedTable, ...]:
     )
     for schema, table, mode, words in requests:
         name = f"{schema}.{table}"
-        refused = str(msgspec.json.decode(words, type=Alarm)) if mode == "refused" else ""
+        refused = str(_ALARM.decode(words)) if mode == "refused" else ""
         seen[name] = CopiedTable(name, queued=mode != "refused", refused=refused)
     return tuple(seen[name] for name in sorted(seen))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -43,6 +43,7 @@ from tidelock.engine.model.records import Ddl, Position
 ASK_SECONDS = 2.0
 SILENT_SECONDS = 15.0
 Activity: TypeAlias = Literal["running", "not running", "halted"]
+_SAMPLE: Final = msgspec.json.Decoder(Sample)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,7 +292,7 @@ def _ask(host: str, port: int) -> Sample | None:
     connection = HTTPConnection(host.replace("0.0.0.0", "127.0.0.1"), port, timeout=ASK_SECONDS)
     try:
         connection.request("GET", "/status")
-        return msgspec.json.decode(connection.getresponse().read(), type=Sample)
+        return _SAMPLE.decode(connection.getresponse().read())
     except (OSError, HTTPException, msgspec.MsgspecError):
         return None
     finally:

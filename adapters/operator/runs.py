@@ -41,6 +41,7 @@ WATCH_SECONDS: Final = 6.0
 LOOK_SECONDS: Final = 0.3
 
 RunVerdict: TypeAlias = Literal["free", "alive", "unknown"]
+_UNANSWERED: Final = msgspec.json.Decoder(Unanswered)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +166,7 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
         beat=float(beat or 0),
         lease_seconds=int(lease),
         session=await _has_session(target, lock_of(schema, feed, token)),
-        prepared=msgspec.json.decode(prepared, type=Unanswered) if prepared else Unanswered(),
+        prepared=_UNANSWERED.decode(prepared) if prepared else Unanswered(),
         permit=read_word(permit),
     )
 

@@ -8,7 +8,7 @@ feed has one group for each partition, and the coordinator's, `COORDINATOR`.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from tidelock.engine.model.records import Ddl, Position, Row, Shape, TableName
 
 _THIS = "WHERE feed = %s"
 _IDENTITY = "source, number, ordinal"
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 class FailedTable(msgspec.Struct, frozen=True):
@@ -55,6 +56,9 @@ class Halted(msgspec.Struct, frozen=True):
     ddl: Ddl | None = None
 
 
+_HALTED: Final = msgspec.json.Decoder(Halted)
+
+
 class Owner(msgspec.Struct, frozen=True):
     """One row of `tidelock_owner`; `halt`: `Halted` as JSON."""
 
@@ -66,7 +70,7 @@ class Owner(msgspec.Struct, frozen=True):
     @property
     def halted(self) -> Halted | None:
         """The halt, None where there is none."""
-        return msgspec.json.decode(self.halt, type=Halted) if self.halt else None
+        return _HALTED.decode(self.halt) if self.halt else None
 
 
 class FailedRow(msgspec.Struct, frozen=True):
@@ -134,7 +138,7 @@ class Books:
         """Returns for each group its position, and the seconds since it was stored."""
         sql = f"SELECT grp, position, {self.age('saved_at')} FROM {self.table('tidelock_checkpoint')} {_THIS}"
         rows = await self.session.fetch(sql, self.feed.name)
-        return {int(row[0]): (msgspec.json.decode(row[1], type=Position), float(row[2])) for row in rows}
+        return {int(row[0]): (_POSITION.decode(row[1]), float(row[2])) for row in rows}
 
     async def receipts(self) -> int:
         """Returns the number of stored receipts."""

@@ -30,6 +30,7 @@ IDLE_SECONDS: Final = 120.0
 SILENT_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
 """How long a group's end waits for reads of its own that were stopped, while other groups go on in the process."""
+_ANSWER: Final = msgspec.msgpack.Decoder(orders.CopyAnswer)
 
 
 class CopierProcess:
@@ -97,7 +98,7 @@ class CopierProcess:
 
     async def _listen(self, child: Child) -> None:
         while not isinstance(frame := await child.receive(), Ended):
-            answer: orders.CopyAnswer = msgspec.msgpack.decode(frame[1], type=orders.CopyAnswer)
+            answer: orders.CopyAnswer = _ANSWER.decode(frame[1])
             if (future := self._asked.get(answer.number)) is not None and not future.done():
                 future.set_result(answer)
         if self._child is child:  # nobody asked it to end

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FETCH_BYTES: Final = 8 << 20
 MOST_ROWS: Final = 10_000
 PART: Final = "part"
+_STAGED: Final = msgspec.msgpack.Decoder(Staged)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Job(msgspec.Struct, frozen=True):
         frame = self._parted(self.frame(spark, database))
         task = Task(self.places, self.source.reading)
         answers = {row.part: row.staged for row in _mapped(frame, task).collect()}
-        return [msgspec.msgpack.decode(answers[part], type=Staged) for part in range(len(self.chunks))]
+        return [_STAGED.decode(answers[part]) for part in range(len(self.chunks))]
 
     def frame(self, spark: SparkSession, database: Database) -> DataFrame:
         """Returns the rows as a DataFrame: `c0`, …; of several chunks also the column of the chunk."""

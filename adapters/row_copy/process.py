@@ -51,6 +51,8 @@ from tidelock.engine.protocol.effects import EffectId, ReadChunk
 THREADS: Final = 16
 COLLECT_SECONDS: Final = 0.2
 END_SECONDS: Final = 4.0  # of an orderly end; Java goes in any case, when this process has
+_BEGIN: Final = msgspec.msgpack.Decoder(Begin)
+_ORDER: Final = msgspec.msgpack.Decoder(CopyOrder)
 
 
 def main() -> None:
@@ -61,10 +63,10 @@ def main() -> None:
     parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
-        worker = CopyProcess(msgspec.msgpack.decode(receive(channel), type=Begin).feed, channel)
+        worker = CopyProcess(_BEGIN.decode(receive(channel)).feed, channel)
         try:
             while True:
-                worker.take(msgspec.msgpack.decode(receive(channel), type=CopyOrder))
+                worker.take(_ORDER.decode(receive(channel)))
         finally:
             if os.getppid() != parent:  # it was killed, and waits for nothing
                 os._exit(1)

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 _EVENTS: dict[str, type] = {cls.__name__: cls for cls in typing.get_args(ApplyEvent)}
 _END = "End"
 ENDED = "the run ended"
+_OPTIONS: Final = msgspec.msgpack.Decoder(Options)
 
 
 class Recorded(msgspec.Struct, array_like=True):
@@ -42,6 +43,9 @@ class Recorded(msgspec.Struct, array_like=True):
 
     now: int
     events: list[tuple[str, bytes]]
+
+
+_RECORDED: Final = msgspec.msgpack.Decoder(Recorded)
 
 
 class Recorder(Protocol):
@@ -211,9 +215,9 @@ def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | 
                 return
             try:
                 if first:
-                    yield msgspec.msgpack.decode(body, type=Options)
+                    yield _OPTIONS.decode(body)
                 else:
-                    step = msgspec.msgpack.decode(body, type=Recorded)
+                    step = _RECORDED.decode(body)
                     if step.events and step.events[0][0] == _END:
                         yield JournalEnding(step.events[0][1].decode(), at=at)
                         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -16,8 +17,10 @@ from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.told_by_parent import parents_channel
 
+_ORDER: Final = msgspec.msgpack.Decoder(CaptureOrder)
+
 
 def run(capture: Callable[[CaptureOrder, socket.socket], None]) -> None:
     """Runs a capture process.  `capture`: reads on until the log fails it, and tells the socket why."""
     with parents_channel() as channel:
-        capture(msgspec.msgpack.decode(receive(channel), type=CaptureOrder), channel)
+        capture(_ORDER.decode(receive(channel)), channel)

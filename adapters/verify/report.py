@@ -5,7 +5,7 @@ from it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -126,11 +126,14 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
         return f"{total:,} row{'s differ' if total > 1 else ' differs'}" if total else "no differences"
 
 
+_REPORT: Final = msgspec.json.Decoder(VerifyReport)
+
+
 def read_report(path: str, feed: Feed) -> VerifyReport:
     """Reads a report.  Raises BadReport: not a report, of another feed, or of a version that does not say enough."""
     again = "Make one with `tidelock verify FEED --report FILE`"
     try:
-        report = msgspec.json.decode(Path(path).read_bytes(), type=VerifyReport)
+        report = _REPORT.decode(Path(path).read_bytes())
     except OSError as error:
         raise BadReport(f"{path}: {error.strerror or 'cannot be read'}", again) from None
     except msgspec.MsgspecError as error:

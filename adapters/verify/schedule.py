@@ -80,10 +80,13 @@ class ScheduleState(msgspec.Struct):
         return min(self.covered / self.total, 1.0) if self.total else 0.0
 
 
+_STATE: Final = msgspec.json.Decoder(ScheduleState)
+
+
 def load(path: Path) -> ScheduleState:
     """Reads the state; a file that is no state of ours counts as none."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=ScheduleState)
+        return _STATE.decode(path.read_bytes())
     return ScheduleState()
 
 

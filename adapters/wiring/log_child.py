@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from tidelock.adapters.process.child import Ended, SpeakingChild
 from tidelock.engine.model.records import Position
 
 Own = TypeVar("Own")
+_FAILED: Final = msgspec.msgpack.Decoder(Failed)
+_UNANSWERED: Final = msgspec.msgpack.Decoder(Unanswered)
+_LEARNED: Final = msgspec.msgpack.Decoder(Learned)
 
 
 class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
@@ -27,7 +30,7 @@ class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
         self.learned: list[TableForm] = []
         self.looked: Position | None = None
         self.asides = {
-            FAILED: msgspec.msgpack.Decoder(Failed).decode,
+            FAILED: _FAILED.decode,
             UNANSWERED: self._note,
             FORMS: self._learn,
         }
@@ -38,10 +41,10 @@ class LogChild(SpeakingChild[Own | Failed], Generic[Own]):
         await self.send(order)
 
     def _note(self, body: memoryview) -> None:
-        self.unanswered = msgspec.msgpack.decode(body, type=Unanswered)
+        self.unanswered = _UNANSWERED.decode(body)
 
     def _learn(self, body: memoryview) -> None:
-        learned = msgspec.msgpack.decode(body, type=Learned)
+        learned = _LEARNED.decode(body)
         self.learned += learned.forms
         self.looked = learned.looked or self.looked
 

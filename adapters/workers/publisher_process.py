@@ -49,6 +49,7 @@ from tidelock.engine.cluster.log_partitioner import LogPartitioner
 RECORD_LOG_BYTES: Final = 256 << 10
 CLOSE_SECONDS: Final = 1.0
 SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its turn beside the thread that decodes
+_ORDER: Final = msgspec.msgpack.Decoder(PublishOrder)
 
 
 def main() -> None:
@@ -57,7 +58,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     load_reader(sys.argv[2])
     with parents_channel() as channel:
-        asyncio.run(_run(msgspec.msgpack.decode(receive(channel), type=PublishOrder), channel))
+        asyncio.run(_run(_ORDER.decode(receive(channel)), channel))
 
 
 async def _run(order: PublishOrder, channel: socket.socket) -> None:

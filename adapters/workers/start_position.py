@@ -8,6 +8,7 @@ must end cleanly first.
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,8 @@ from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, start_of
 from tidelock.engine.model.records import Position
+
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 async def beginning(feed: Feed) -> Position:
@@ -45,7 +48,7 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
         receipts = await target.fetch(f"SELECT count(*) FROM {books}progress WHERE feed = %s", feed.name)
     if not stored:
         return None
-    positions = {int(group): msgspec.json.decode(words, type=Position) for group, words in stored}
+    positions = {int(group): _POSITION.decode(words) for group, words in stored}
     begun = positions.pop(COORDINATOR, None)
     places = list(positions.values()) or ([begun] if begun else [])
     if receipts[0][0] or any(place.order != places[0].order for place in places):

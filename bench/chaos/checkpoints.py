@@ -22,6 +22,7 @@ from tidelock.engine.model.records import Position
 EVERY_SECONDS: Final = 0.25
 GONE: Final = (OSError, pymysql.Error, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
 """Errors that a session raises with a server that is ending, gone or just coming back."""
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 def leave(session: Session | None) -> None:
@@ -68,7 +69,7 @@ class Checkpoints(Polling):
             self._session = None
             return
         for (text,) in rows:
-            now = msgspec.json.decode(text, type=Position)
+            now = _POSITION.decode(text)
             if self._last is not None and now.order < self._last.order:
                 self.backward.append((str(self._last), str(now)))
             self.seen += self._last is None or now.order != self._last.order

@@ -23,6 +23,7 @@ from tidelock.engine.model.records import Position
 KEPT: Final = "kept"
 INIT_SECONDS: Final = 300.0  # a feed may have thousands of tables
 CHECKPOINT: Final = "tidelock.tidelock_checkpoint"
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 class KeptLog:
@@ -61,7 +62,7 @@ class KeptLog:
             raise TidelockFailed(f"`tidelock init --apply` ended with exit code {done.code}:\n{done.out}\n{done.err}")
         first, second = ("$1", "$2") if isinstance(target, Postgres) else ("%s", "%s")
         ((stored,),) = target.execute(f"SELECT position FROM {CHECKPOINT} WHERE feed = {first}", self.feed)
-        place = msgspec.structs.replace(msgspec.json.decode(stored, type=Position), offset=self._place)
+        place = msgspec.structs.replace(_POSITION.decode(stored), offset=self._place)
         words = msgspec.json.encode(place).decode()
         target.execute(f"UPDATE {CHECKPOINT} SET position = {first} WHERE feed = {second}", words, self.feed)
         self.give(slot_name(self.feed))

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -24,6 +24,7 @@ from tidelock.adapters.runtime.progress import Sample
 
 STOP_SECONDS = 20.0
 OUTPUT_TAIL_CHARACTERS = 4000
+_SAMPLE: Final = msgspec.json.Decoder(Sample)
 
 
 class TidelockFailed(RuntimeError):
@@ -166,6 +167,6 @@ def sample(address: str) -> Sample | None:
     """Read what a run says of itself at this moment; None while nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{address}/status", timeout=1.0) as answer:
-            return msgspec.json.decode(answer.read(), type=Sample)
+            return _SAMPLE.decode(answer.read())
     except (urllib.error.URLError, OSError):
         return None

@@ -28,6 +28,10 @@ class _Rowless(msgspec.Struct, array_like=True):
     columns: dict[int, tuple[tuple[WireColumn, Kind | None], ...]]
 
 
+_BATCH: Final = msgspec.msgpack.Decoder(LogBatch, ext_hook=read_extension)
+_ROWLESS: Final = msgspec.msgpack.Decoder(_Rowless, ext_hook=read_extension)
+
+
 class FrameEncoder:
     """`columns`: those of tables whose rows are images, by shape number, as the reader knows them by now."""
 
@@ -63,16 +67,14 @@ class FrameDecoder:
     """Decodes the frames of one capture process: shape numbers mean what it said."""
 
     def __init__(self) -> None:
-        self._batch = msgspec.msgpack.Decoder(LogBatch, ext_hook=read_extension)
-        self._rowless = msgspec.msgpack.Decoder(_Rowless, ext_hook=read_extension)
         self._layouts: dict[int, images.Layout] = {}
 
     def batch(self, kind: int, body: memoryview) -> LogBatch:
         """Decode a frame's body.  `kind`: BATCH or IMAGES."""
         if kind == BATCH:
-            return self._batch.decode(body)
+            return _BATCH.decode(body)
         end = 4 + int.from_bytes(body[:4], "little")
-        rowless = self._rowless.decode(body[4:end])
+        rowless = _ROWLESS.decode(body[4:end])
         for number, columns in rowless.columns.items():
             made = layout(number, columns)
             assert made is not None, "both processes have the same codes"

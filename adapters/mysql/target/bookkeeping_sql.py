@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,7 @@ ERROR_CHARACTERS = 4000
 """Kept of a parked row's error: a server may quote the whole row."""
 _KEYS_EACH = 1000
 _PARKED = "source,number,ordinal,table_schema,table_name,row_key,error,change_data"
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 class BookkeepingSql:
@@ -182,7 +184,7 @@ class BookkeepingSql:
     async def read_checkpoint(self, session: TargetSession) -> Position | None:
         """Read the checkpoint; None before the first is stored."""
         rows = (await session.ask(f"SELECT position FROM {self._table}checkpoint WHERE {self._mine}")).rows
-        return msgspec.json.decode(rows[0][0], type=Position) if rows else None
+        return _POSITION.decode(rows[0][0]) if rows else None
 
     async def read_receipts(self, session: TargetSession) -> tuple[Receipt, ...]:
         """Read the receipts of batches above the checkpoint."""

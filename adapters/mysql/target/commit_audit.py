@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,7 @@ from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import EffectId
 
 _EPOCH, _POSITION, _BATCH = 0, 1, 2
+_STORED: Final = msgspec.json.Decoder(Position)
 
 
 class LostCommits(Fenced):
@@ -103,7 +105,7 @@ class CommitAudit:
             if kind == _EPOCH:
                 epoch = int(number)
             elif kind == _POSITION:
-                position = msgspec.json.decode(text, type=Position)
+                position = _STORED.decode(text)
             else:
                 found.add(int(number))
         return epoch, position, found

@@ -6,6 +6,7 @@ The methods return statements for transactions that are fenced (`bookkeeping_sql
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,7 @@ from tidelock.engine.protocol.events import Copied
 
 _KEYS_EACH = 1000
 _KEY = msgspec.msgpack.Decoder(Row)
+_SPLIT: Final = msgspec.msgpack.Decoder(ChunkSplit)
 
 
 class CopyBookkeepingSql:
@@ -100,7 +102,7 @@ class CopyBookkeepingSql:
         splits: list[tuple[ChunkSplit, list[int]]] = []
         for _, _, chunk, split, merged in rows.rows:
             if chunk == 0:
-                splits.append((msgspec.msgpack.decode(split, type=ChunkSplit), []))
+                splits.append((_SPLIT.decode(split), []))
             if merged:
                 splits[-1][1].append(chunk)
         return tuple(Copied(split, tuple(merged)) for split, merged in splits)

@@ -22,6 +22,7 @@ from tidelock.engine.model.records import LogBatch, RowChange, read_extension
 BATCH: Final = 0x42
 IMAGES: Final = 0x49
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=tuple)
+_BATCH: Final = msgspec.msgpack.Decoder(LogBatch, ext_hook=read_extension)
 
 
 def send(batch: LogBatch, channel: socket.socket, wait: Callable[[], None]) -> None:
@@ -54,16 +55,15 @@ class FrameDecoder:
     said."""
 
     def __init__(self) -> None:
-        self._batch = msgspec.msgpack.Decoder(LogBatch, ext_hook=read_extension)
         self._layouts: dict[int, images.Layout] = {}
 
     def batch(self, kind: int, body: memoryview) -> LogBatch:
         """Decode a frame's body.  `kind`: BATCH or IMAGES."""
         if kind == BATCH:
-            return self._noted(self._batch.decode(body))
+            return self._noted(_BATCH.decode(body))
         assert kind == IMAGES, "frames of other kinds are not batches"
         end = 4 + int.from_bytes(body[:4], "little")
-        batch = self._noted(self._batch.decode(body[4:end]))
+        batch = self._noted(_BATCH.decode(body[4:end]))
         batch.rows = cast(tuple[RowChange, ...], images.PackedRows(bytes(body[end:]), self._layouts))
         return batch
 

@@ -24,6 +24,7 @@ from tidelock.adapters.process.frames import send
 from tidelock.adapters.source.capture_start import run
 
 _PIECE = 1 << 20
+_STORED = msgspec.msgpack.Decoder(Stored)
 
 
 def capture(order: CaptureOrder, channel: socket.socket) -> None:
@@ -53,7 +54,6 @@ class Parent:
         self._channel = channel
         self._log = log
         self._arrived = bytearray()
-        self._stored = msgspec.msgpack.Decoder(Stored)
 
     def fileno(self) -> int:
         return self._channel.fileno()
@@ -71,7 +71,7 @@ class Parent:
             end = 4 + int.from_bytes(self._arrived[:4], "little")
             if len(self._arrived) < end:
                 return
-            stored = self._stored.decode(self._arrived[4:end])
+            stored = _STORED.decode(self._arrived[4:end])
             del self._arrived[:end]
             self._log.note_stored(stored.position)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 import asyncpg
 import msgspec
@@ -23,6 +24,7 @@ from tidelock.engine.protocol.events import TakenOver
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
+_POSITION: Final = msgspec.json.Decoder(Position)
 
 
 class Takeover:
@@ -76,7 +78,7 @@ class Takeover:
                 await connection.execute(bookkeeping.start(stored))
             return TakenOver(
                 epoch=epoch,
-                checkpoint=msgspec.json.decode(stored, type=Position),
+                checkpoint=_POSITION.decode(stored),
                 receipts=await bookkeeping.read_receipts(connection),
                 parked=await bookkeeping.read_parked(connection),
                 tables=await read_tables(connection, tables),
