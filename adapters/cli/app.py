@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
@@ -386,6 +387,7 @@ def _plugin(name: str, text: str) -> None:
 
 
 app.add_typer(rows, name="rows")
+app.add_typer(conflicts, name="conflicts")
 app.add_typer(ddl, name="ddl")
 app.add_typer(log, name="log")
 for _name, _text in EXPECTED.items():

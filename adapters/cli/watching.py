@@ -61,6 +61,10 @@ def status(path: str, json: bool) -> int:
                 for t in seen.failed_rows
             ]
             print_table(("failed rows of", "rows", "queued for retry", "queued for skip", "oldest"), rows)
+        if seen.conflicts:
+            print()
+            decided = [(one.type, one.outcome, f"{one.rows:,}") for one in seen.conflicts]
+            print_table(("lost in a conflict", "outcome", "rows"), decided)
         for warning in seen.warnings:
             print(f"\nwarning: {warning}")
     return OPERATOR if seen.needs_operator else CODES[seen.activity]

@@ -18,6 +18,7 @@ from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.copies import CopiedTable, copies, staged_tables
+from tidelock.adapters.operator.lost_rows import DecidedConflicts, decided_conflicts
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.scale_out import ScaleOut, least, log_of, scale_out, unbegun
@@ -52,7 +53,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     the first group that has one; `checkpoint` is the least that a group has stored at the target; `scale_out` tells of
     each.  `staged`: tables in the bookkeeping's schema with chunks on their way; `left_behind`: those of owners that
     are over.  `forms`: of the compiled modules here (`compiled_forms`).  `slot`: as the source itself shows it, where
-    it keeps its log for this feed alone.  `parked`: the former name of `failed_rows`.
+    it keeps its log for this feed alone.  `conflicts`: rows that lost, by type and outcome.  `parked`: the former name
+    of `failed_rows`.
     """
 
     feed: str
@@ -74,6 +76,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     forms: dict[str, str] = {}
     run: Run | None = None
     slot: SlotState | None = None
+    conflicts: tuple[DecidedConflicts, ...] = ()
     parked: tuple[FailedTable, ...] = ()
 
     def __post_init__(self) -> None:
@@ -186,6 +189,7 @@ async def _at_target(feed: Feed) -> Status:
             checkpoint_seconds=checkpoint[1] if checkpoint else None,
             receipts=await book.receipts(),
             failed_rows=await book.failed_tables(),
+            conflicts=await decided_conflicts(book) if feed.conflicts is not None else (),
             copies=await copies(book),
             staged=tuple(staged),
             left_behind=tuple(name for name, group in staged.items() if epoch_of(name) < owners[group].epoch),

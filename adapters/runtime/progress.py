@@ -42,6 +42,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     - `state`: `reserve` is a worker that is ready and has no group, because there are more workers than groups.
     - `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `replaced_total`, `restarts`: since this
       process started.
+    - `conflicts`: with other sites, that were decided since this process started: type, outcome, how many.
     - `fenced_total`: writes of a worker that a newer owner's fence rejected.
     - `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
     - `lanes`: rows queued and running, per lane.
@@ -72,6 +73,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     alarm: str | None = None
     retries_total: int = 0
     replaced_total: int = 0
+    conflicts: tuple[tuple[str, str, int], ...] = ()
     restarts: int = 0
     fenced_total: int = 0
     copies: tuple[TableCopy, ...] = ()

@@ -96,6 +96,7 @@ def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
         alarm=str(shell.halt.alarm) if shell.halt else None,
         retries_total=seen.retries,
         replaced_total=seen.replaced,
+        conflicts=tuple((*kind, count) for kind, count in sorted(seen.conflicts.items())),
         restarts=shell.restarts,
         copies=shell.copies.figures(),
         prepared=shell.unanswered.xid,

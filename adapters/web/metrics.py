@@ -42,6 +42,9 @@ def metrics(sample: Sample) -> str:
     add("retries_total", "counter", "Batches tried again.", ("", sample.retries_total))
     replaced = "Rows of the target that were deleted, as others were to have their unique values."
     add("replaced_rows_total", "counter", replaced, ("", sample.replaced_total))
+    if sample.conflicts:
+        decided = [(f'{{type="{kind}",outcome="{outcome}"}}', count) for kind, outcome, count in sample.conflicts]
+        add("conflicts_total", "counter", "Conflicts with other sites that were decided.", *decided)
     add(
         "restarts_total",
         "counter",

@@ -217,6 +217,7 @@ class ApplyMachine:
             parked=len(batches.parked_rows),
             hindrances=self.hindrances,
             replaced=batches.replaced_rows,
+            conflicts=dict(batches.conflicts),
         )
 
     def snapshot(self) -> dict[str, int | str | list[int]]:

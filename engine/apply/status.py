@@ -15,9 +15,9 @@ class ApplyStatus(msgspec.Struct, frozen=True):
     """`position`: everything up to there is committed; `saved`: the checkpoint at the target.  `end_us`: when the last
     transaction that is committed was, at the source, in microseconds since the epoch; 0: not known.
 
-    `lanes`: rows under way, by lane.  `rows`, `batches`, `retries`, `lock_waits`, `replaced` (rows
-    of the target that made room for others): since the takeover.  `parked`: rows
-    that wait for an operator.  `hindrances`: what is tried again, by the end that hinders.
+    `lanes`: rows under way, by lane.  `rows`, `batches`, `retries`, `lock_waits`, `replaced` (rows of the target that
+    made room for others), `conflicts` (decided, by type and outcome): since the takeover.  `parked`: rows that wait for
+    an operator.  `hindrances`: what is tried again, by the end that hinders.
     """
 
     position: Position
@@ -33,3 +33,4 @@ class ApplyStatus(msgspec.Struct, frozen=True):
     parked: int
     hindrances: Mapping[Literal["source", "target"], Hindrance]
     replaced: int = 0
+    conflicts: Mapping[tuple[str, str], int] = {}

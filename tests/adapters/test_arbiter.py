@@ -49,13 +49,19 @@ class Up:
             conflicts={"arbiter": "arbiter"},
         )
 
-    def tables(self, names: list[str]) -> None:
+    def tables(self, names: list[str], *, child: bool = False) -> None:
+        """The tables of these policies, with rows; `child`: and one that refers to the first."""
         rig = self.rig
         rig.rules = [{"source": f"{rig.schema}.{name}", "conflicts": POLICIES[name]} for name in names]
         for name in names:
             rig.table(name, COLUMNS)
             if isinstance(rig.source, Postgres):
                 rig.at_source(f"ALTER TABLE {name} REPLICA IDENTITY FULL")
+        if child:
+            rig.rules = [*rig.rules, {"source": f"{rig.schema}.child", "conflicts": {"default": "arbiter"}}]
+            parent = f"FOREIGN KEY (parent) REFERENCES {rig.schema}.{names[0]} (id)"
+            rig.table("child", f"id int PRIMARY KEY, parent int, {parent}")
+        rig.start_at = rig.here()
         rig.begin_here()
         rows = ", ".join(f"({key}, 'u{key}', 100, 5, 5)" for key in (1, 2, 3, 4, 6, 8))
         rig.at_source(*(f"INSERT INTO {name} VALUES {rows}" for name in names))
@@ -196,3 +202,34 @@ def test_every_conflict_under_every_policy(source: str, target: str, made: Made)
             key: [STANDS[name][key]] for key in unlike
         }, name
     assert up.rig.parked() == 8
+
+
+def test_what_waits_behind_a_failed_row_is_told_too_and_an_operator_decides(made: Made) -> None:
+    """And a child whose parent is gone is a conflict, which holds nothing up."""
+    up = made("mysql", "mariadb")
+    rig = up.rig
+    up.tables(["stop"], child=True)
+    up.watch_verdicts()
+    rig.at_target("UPDATE stop SET n = 7 WHERE id = 1", "DELETE FROM stop WHERE id = 2")
+    rig.at_source("UPDATE stop SET n = 8 WHERE id = 1", "INSERT INTO child VALUES (1, 2), (2, 3)")
+    assert rig.catch_up_code() == OPERATOR
+    rig.at_source("UPDATE stop SET n = 9 WHERE id = 1", "UPDATE stop SET n = 9 WHERE id = 3")
+    assert rig.catch_up_code() == OPERATOR
+    assert up.rows("stop")[3] == ("u3", 9, 5, 5) and up.rows("stop")[1] == ("u1", 7, 5, 5)
+    assert rig.rows("SELECT CONCAT(id, '') FROM child") == [("2",)]
+    told = rig.rows(f"SELECT table_name, image IS NULL FROM {up.books}.told ORDER BY table_name")
+    assert [(table, int(none)) for table, none in told] == [("child", 1), ("stop", 0), ("stop", 0)]
+    assert rig.parked() == 2
+    lost = {(row["type"], row["outcome"]): row["id"] for row in rig.command("conflicts", "list", "@", "--json").json}
+    assert lost.keys() == {("update_origin_differs", "park"), ("foreign_key", "verdict")}
+    seen = rig.command("status", "@", "--json").json
+    assert {(one["type"], one["outcome"]): one["rows"] for one in seen["conflicts"]} == dict.fromkeys(lost, 1)
+    wanted = lost["update_origin_differs", "park"]
+    assert "spoke" in rig.command("conflicts", "show", "@", wanted).out
+    said = rig.command("conflicts", "apply", "@", wanted)
+    assert said.code == 0 and "the row is written; its failed row is queued" in said.out, said
+    assert up.rows("stop")[1] == ("u1", 8, 5, 5)
+    assert rig.catch_up_code() == OPERATOR and rig.parked() == 1
+    assert rig.command("rows", "retry", "@", "--all").code == 0
+    assert rig.catch_up_code() == 0
+    assert up.rows("stop")[1] == ("u1", 9, 5, 5)
