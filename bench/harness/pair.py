@@ -28,14 +28,14 @@ _REFUSED = (asyncpg.PostgresError, pymysql.MySQLError)
 
 
 class Pair:
-    """Both sites of a network of two, `eu` and `us`; `eu` is the arbiter.  What comes last to it stands."""
+    """Both sites of a network of two, `eu` and `us`; `eu` is the arbiter.  `default`: its policy."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, default: str = "arrival") -> None:
         self.network = network
         self.arbiter, self.spoke = network["eu"], network["us"]
         self.down, self.up = network.feeds["eu>us"], network.feeds["us>eu"]
         for feed in (self.down, self.up):
-            feed.options["conflicts"] = {"arbiter": "eu", "default": "arrival"}
+            feed.options["conflicts"] = {"arbiter": "eu", "default": default}
         for node in (self.arbiter, self.spoke):
             for table, statement in TABLES.items():
                 node.send(statement)

@@ -25,13 +25,13 @@ PAIRS = [
 
 
 @pytest.fixture
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str, str], Pair]]:
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Pair]]:
     made: list[Network] = []
 
-    def make(eu: str, us: str) -> Pair:
+    def make(eu: str, us: str, *policy: str) -> Pair:
         servers: Mapping[str, Server] = {"eu": request.getfixturevalue(eu), "us": request.getfixturevalue(us)}
         made.append(Network(tmp_path, servers, ("eu>us", "us>eu")))
-        return Pair(made[-1])
+        return Pair(made[-1], *policy)
 
     yield make
     for one in made:
@@ -40,7 +40,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[s
 
 @pytest.mark.parametrize("restarted", [False, pytest.param(True, marks=PROOF)])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
-def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callable[[str, str], Pair]) -> None:
+def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callable[..., Pair]) -> None:
     """Histories 1 and 3 (row 1), 2 (row 2), 6 (places), 11 (row 5), 4, where the reader begins anew; and verdicts."""
     both = pair(eu, us)
     arbiter, spoke = both.arbiter, both.spoke
@@ -76,7 +76,7 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
 
 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
-def test_writers_at_both_sites(eu: str, us: str, pair: Callable[[str, str], Pair]) -> None:
+def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> None:
     """Of the same rows and unique values, at the same time: what stands is the same."""
     both = pair(eu, us)
     both.run_down()
@@ -86,12 +86,12 @@ def test_writers_at_both_sites(eu: str, us: str, pair: Callable[[str, str], Pair
 
 
 @PROOF
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "policy"), enumerate(["arrival", "arbiter", "delete wins"]))
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_writers_at_both_sites_while_feeds_are_killed(
-    eu: str, us: str, seed: int, pair: Callable[[str, str], Pair]
+    eu: str, us: str, seed: int, policy: str, pair: Callable[..., Pair]
 ) -> None:
-    both = pair(eu, us)
+    both = pair(eu, us, policy)
     for feed in (both.down, both.up):
         feed.run()
     for part in range(6):
