@@ -35,10 +35,13 @@ class BadRowSearch:
     was decided.
     """
 
-    def __init__(self, changes: Sequence[Change], *, atomic: bool, decides: bool = False) -> None:
-        """`decides`: about a change that fails alone."""
+    def __init__(
+        self, changes: Sequence[Change], *, atomic: bool, decides: bool = False, differs: bool = False
+    ) -> None:
+        """`decides`: about a change that fails alone.  `differs`: one alone may do in log order, too."""
         self._atomic = atomic
         self._decides = decides
+        self._differs = differs
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
@@ -122,6 +125,8 @@ class BadRowSearch:
         if len(trial) > 1:
             self._split(len(piece) // 2)
             return
+        if self._merged and self._differs:
+            return  # the same again, in log order
         self.bad.append((trial[0], error))
         if lacks_parent:
             self.orphans[trial[0]] = None

@@ -379,8 +379,13 @@ class BatchScheduler:
             return
         del self._batches[id_]
         if batch.search is None:
-            decides = self._options.direction == "up"
-            batch.search = BadRowSearch(batch.changes, atomic=self._order.atomic, decides=decides)
+            options = self._options
+            batch.search = BadRowSearch(
+                batch.changes,
+                atomic=self._order.atomic,
+                decides=options.direction == "up",
+                differs=options.replace or options.direction == "down",
+            )
         if not batch.search.decides_about(failure):
             batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING

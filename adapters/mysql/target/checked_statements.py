@@ -117,20 +117,20 @@ class CheckedStatements(TableStatements):
 
     def holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
         """Queries of the rows of other keys that hold a unique value of this one, each with the delete of them."""
-        for positions in self._other_uniques(row):
-            held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            found = f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
+        for found in self._held(row):
             key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
             yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
     def whole_holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
         """Queries of the same rows, each with all its values as texts, and the delete of them."""
-        texts = ",".join(asked(column, "t") for column in self.table.shape.columns)
+        texts = ",".join(asked(column, self._name) for column in self.table.shape.columns)
+        for found in self._held(row):
+            yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
+
+    def _held(self, row: Row) -> Iterator[str]:
         for positions in self._other_uniques(row):
-            held = " AND ".join(f"t.{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            key = " AND ".join(f"t.{self._names[i]}={self._one(i, row[i], compare=True)}" for i in self.table.key)
-            found = f"FROM {self._name} t WHERE {held} AND NOT ({key})"
-            yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE t {found}")
+            held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
+            yield f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
 
     def _other_uniques(self, row: Row) -> Iterator[list[int]]:
         """Yields the columns of each unique index besides the key of which the row has a value."""

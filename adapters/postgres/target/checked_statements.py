@@ -252,7 +252,7 @@ class CheckedStatements(TableStatements):
                 key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
                 yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
 
-    def holders(self, row: Row) -> Iterator[str]:
+    def held_by_others(self, row: Row) -> Iterator[str]:
         """Yield, for each unique index, the condition of rows of other keys that hold the value of this one."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:

@@ -42,7 +42,7 @@ class Displacement:
             statements = self._statements[table] = CheckedStatements(table, self._zero_dates)
         count = 0
         for row, change in zip(step.rows, step.displaces, strict=True):
-            for holds in statements.holders(row):
+            for holds in statements.held_by_others(row):
                 if found := await self._locked(table, f"FROM {statements.table} AS t WHERE {holds}"):
                     gone = [Displaced(table, one, change, row) for one in found]
                     records = self._bookkeeping.record_displaced(gone, self._origin)
