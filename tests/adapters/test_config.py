@@ -358,6 +358,7 @@ def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> No
         (PAIR + "conflicts: {default: stop}\n", "conflicts: say who decides: `arbiter: SITE`, or `stamp:"),
         (PAIR + "conflicts: {arbiter: eu, stamp: {}}\n", "conflicts: say who decides: `arbiter: SITE`, or `stamp:"),
         (PAIR + "conflicts: {stamp: {tme: t}}\n", "conflicts.stamp.tme: unknown key; did you mean 'time'?"),
+        (PAIR + "conflicts: {stamp: {}}\ncopy: {existing: keep}\n", "copy.existing: rows with stamps are copied into"),
         (PAIR + "conflicts: {stamp: {}, default: delta}\n", "the greater stamp stays, whatever the conflict is"),
         (PAIR.replace(TABLE, TABLE + "    where: id > 1\n") + "conflicts: {stamp: {}}\n", "where: stamps compare"),
         (PAIR.replace(TABLE, TABLE + "    columns: {exclude: [a]}\n") + "conflicts: {stamp: {}}\n", "of whole rows"),
