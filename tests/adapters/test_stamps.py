@@ -337,3 +337,29 @@ def test_tombstones_go_when_nothing_older_can_come(
     us_.send("INSERT INTO note (id, word, n) VALUES (4, 'new', 0)", "DELETE FROM note WHERE id = 4")
     pair.come_to_rest()
     assert stamped(us_)[0][3] == str(FUTURE + 1) and stamped(eu_, "note_tombstones")[-1][1] == str(FUTURE + 2)
+
+
+def test_what_stamps_need_is_made_and_looked_after(mariadb: MariaDb, postgres_source: Postgres, network: Made) -> None:
+    """A table that one site lacks, a trigger that is gone, one that is disabled, tables that cannot have stamps."""
+    pair = network({"eu": mariadb, "us": postgres_source}, "eu>us")
+    feed, eu_, us_ = pair.feeds["eu>us"], pair["eu"], pair["us"]
+    eu_.send("CREATE TABLE late (id int PRIMARY KEY, word varchar(9))")
+    assert feed.command("init", "--apply").code == 0
+    us_.send("INSERT INTO late VALUES (1, 'x')")
+    assert us_.rows("SELECT tl_site FROM late WHERE tl_time > 0") == [("us",)]
+    caught_up(pair, "eu>us")
+    eu_.send("DROP TRIGGER late_tl_look")
+    us_.send("ALTER TABLE late DISABLE TRIGGER tidelock_bury")
+    for said in (feed.command("check"), feed.command("run", "--until-caught-up")):
+        words = " ".join(f"{said.out}{said.err}".split())
+        assert said.code == 1
+        assert "late has no trigger late_tl_look as stamps need it" in words
+        assert "late has no trigger tidelock_bury as stamps need it" in words
+    assert feed.command("init", "--apply").code == 0
+    caught_up(pair, "eu>us")
+    for node in pair.nodes.values():
+        node.send("CREATE TABLE twice (id int PRIMARY KEY, u int UNIQUE)", "CREATE TABLE bare (id int)")
+    assert "has the unique key" in " ".join(feed.command("check").out.split())
+    assert "stamps need a primary key" in " ".join(feed.command("init").err.split())
+    refused = feed.command("resync")
+    assert refused.code == 1 and "not copied over a site's own" in " ".join(refused.err.split())
