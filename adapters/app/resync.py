@@ -44,6 +44,7 @@ from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.first_place import kept
 from tidelock.adapters.operator.kept_forms import begin_anew
 from tidelock.adapters.operator.runs import RunsAlready, admitted
+from tidelock.adapters.operator.stamps import refuse_copies
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.sink import TargetError
@@ -88,6 +89,7 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
     """Plans a resync; writes nothing.  `tell`: is given what is waited for.  Raises Refused, TargetError, SourceError,
     LogError.
     """
+    refuse_copies(feed)
     async with books(feed) as book:
         stored = [place for place, _ in (await book.checkpoints()).values()]
         halted = await _stands(feed, book, tell, begun=bool(stored))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.checks.stamps import check_stamps_again
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.upgrade import look as look_at_books
 from tidelock.adapters.operator.upgrade import upgrade
@@ -31,7 +32,8 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
 
     A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
     older version's bookkeeping lacks.  A later run goes on where the target's checkpoint says: the log may hold the
-    very statements that make the tables alike, so the machine judges each table when its rows come.
+    very statements that make the tables alike, so the machine judges each table when its rows come.  What stamps need is
+    looked at each time: rows that come without a trigger are lost in conflicts.
     """
     lacking = await look_at_books(target, feed.schema)
     if "tidelock_owner" not in lacking.tables:
@@ -41,7 +43,7 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
             return (_scaled_out(feed),)
         if groups:
             await upgrade(target, feed.schema, lacking, feed.target_url.user)
-            return ()
+            return await check_stamps_again(feed)
     from tidelock.adapters.checks.feed import check
 
     report = await check(feed)

@@ -12,6 +12,7 @@ from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.wiring.session import session
+from tidelock.adapters.wiring.source_tables import tables_at
 from tidelock.engine.batch.stamp_steps import require_stamps
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 
@@ -33,6 +34,16 @@ async def check_stamps(
     except TargetError as problem:
         return [error("stamp-impossible", str(problem), problem.hint)]
     return found
+
+
+async def check_stamps_again(feed: Feed) -> list[Finding]:
+    """Lists the same for a run that is not the feed's first; nothing where it compares no stamps.  Raises
+    SourceError."""
+    if stamps_of(feed) is None:
+        return []
+    async with tables_at(feed.source_url) as source:
+        tables = await source.shapes(lambda name: feed.select(name) is not None)
+    return await check_stamps(feed, tables.values(), feed.source_url.dialect, feed.target_url.dialect)
 
 
 def check_stamped(feed: Feed, pair: CheckedTable) -> list[Finding]:

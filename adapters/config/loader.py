@@ -273,6 +273,8 @@ class Reading:
             self._check_stamped(feed)
 
     def _check_stamped(self, feed: Feed) -> None:
+        if feed.copy.existing != "refuse":
+            self._fail(("copy", "existing"), "rows with stamps are copied into empty tables alone: use refuse")
         for i, rule in enumerate(feed.tables):
             if rule.where:
                 self._fail(("tables", i, "where"), "stamps compare whole tables: a row that leaves the filter has none")

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.former_words import share
+from tidelock.adapters.operator.stamps import refuse_copies
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.staging import LEFT, staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
@@ -58,8 +59,11 @@ async def queue(book: Books, mode: Mode, asked: Sequence[tuple[TableName, Row | 
     """Queues target tables to be copied, or rows of them, by their keys, to be repaired.
 
     All of `asked` is written in one transaction, because a copy that begins removes every request for its tables.
-    Earlier refusals of these tables are forgotten.  Raises TargetError.
+    Earlier refusals of these tables are forgotten.  Raises TargetError, also for rows with stamps: what is copied over
+    what a site has written, and has not sent yet, would differ there for good.
     """
+    if mode != "fill":
+        refuse_copies(book.feed)
     place, feed = book.table("tidelock_wanted"), book.feed.name
     await book.session.execute("BEGIN")
     for table in dict.fromkeys(table for table, _ in asked):

@@ -86,6 +86,17 @@ def without_stamps(feed: Feed, tables: Mapping[TableName, SourceTable]) -> dict[
     }
 
 
+def refuse_copies(feed: Feed) -> None:
+    """Refuses to copy rows with stamps over what a site has: its own may be newer, and not sent yet.  Raises
+    TargetError."""
+    if stamps_of(feed) is not None:
+        raise TargetError(
+            "rows with stamps are not copied over a site's own, which may be newer and would differ there for good",
+            "Of single rows: UPDATE each with its own values at the site that has the right ones, which makes it the "
+            "newest everywhere. Of a whole site: docs/how-to/ring.md says how to fill it anew",
+        )
+
+
 def stamps_of(feed: Feed) -> StampColumns | None:
     """Returns the columns by which the feed compares rows; None where it does not."""
     if feed.conflicts is None or feed.conflicts.stamp is None:

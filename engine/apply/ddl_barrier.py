@@ -44,9 +44,8 @@ def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> 
     skipped.  `stamps`: rows are compared by stamps, and a TRUNCATE has none."""
     if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         return Passage.PASS
-    if stamps and ddl.kind is DdlKind.TRUNCATE:
-        return Passage.HALT
-    return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
+    applied = ddl.kind in _APPLIED and not (stamps and ddl.kind is DdlKind.TRUNCATE)
+    return Passage.APPLY if applied else Passage.HALT
 
 
 _DONE = (

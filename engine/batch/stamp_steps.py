@@ -4,7 +4,8 @@ A change says what its row is from then on, with its own stamp, and nothing else
 updates are one thing, and the sink writes what is greater than what stands.  A delete in the log says nothing: its
 stamp is in the tombstone that was left with it, a row of its own table, whose changes come as all others do; likewise
 of a changed key, which is a row under the new one.  Tombstones that are purged stay where they are at other sites: each
-purges its own.
+purges its own.  One of time 0 was there for a moment only: it is how a writer at PostgreSQL asks for others
+(`adapters.schema.postgres_stamps`).
 
 Such changes give one result in whatever order they come, so the fold keeps the greatest of each key, and a batch in
 log order is made in the same way.
@@ -28,18 +29,25 @@ _NO_STAMP: Final = (-1, "")
 def stamp_steps(changes: Sequence[Change], columns: StampColumns) -> list[Step]:
     """Returns the steps of one batch: of each key what has the greatest stamp, tombstones first."""
     tables: dict[Binding, dict[Value, Row]] = {}
+    table: Binding | None = None
     for change in changes:
-        row, table = change.after, change.binding
+        row = change.after
         if row is None:
             continue
-        rows = tables.setdefault(table, {})
-        key, (time, site) = table.identity(row), places(table, columns)
+        if change.binding is not table:  # neighbours are often of one table
+            table = change.binding
+            rows, dead, (time, site) = tables.setdefault(table, {}), holds_tombstones(table.name), places(table, columns)
+            key_of = table.identity
+        if dead and row[time] == 0:
+            continue
+        key = key_of(row)
         known = rows.get(key)
         if known is None or _stamp(row, time, site) > _stamp(known, time, site):
             rows[key] = row
     steps: list[Step] = [
         UpsertRows(table, [rows[key] for key in sorted(rows)], fresh=False, stamp=places(table, columns))
         for table, rows in tables.items()
+        if rows
     ]
     return sorted(steps, key=lambda step: not holds_tombstones(step.table.name))
 

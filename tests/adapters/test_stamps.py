@@ -111,15 +111,15 @@ def test_what_has_the_greater_stamp_stays(eu: str, us: str, request: pytest.Fixt
     eu_, us_ = pair["eu"], pair["us"]
     known = [(id_, "made", 0, time, "eu") for id_, time in ((15, 10), (17, 10), (19, FUTURE), (20, 1))]
     at(eu_, *known)
-    at(us_, *known, (16, "older", 0, 20, "us"), (18, "us", 0, 30, "us"))
-    at(eu_, (16, "dead", 0, 21, "eu"), (18, "eu", 0, 30, "eu"))
+    at(us_, *known, (16, "older", 0, 20, "us"), (18, "us", 0, 30, "us"), (22, "us", 0, 30, "us"))
+    at(eu_, (16, "dead", 0, 21, "eu"), (18, "eu", 0, 30, "eu"), (22, "other", 0, 30, "zz"))
     with contextlib.closing(as_feeds_do(us_)) as session:
         session.send("UPDATE note SET word = 'older', tl_time = 11, tl_site = 'us' WHERE id = 15")
     eu_.send("UPDATE note SET word = 'gone' WHERE id = 15", "UPDATE note SET word = 'made' WHERE id = 15")
     eu_.send("DELETE FROM note WHERE id IN (16, 17)", "UPDATE note SET id = 21, word = 'moved' WHERE id = 20")
     us_.send("UPDATE note SET word = 'later' WHERE id IN (17, 19)")
     caught_up(pair, "eu>us", "us>eu")
-    expected = [("15", "made"), ("17", "later"), ("18", "us"), ("19", "later"), ("21", "moved")]
+    expected = [("15", "made"), ("17", "later"), ("18", "us"), ("19", "later"), ("21", "moved"), ("22", "other")]
     assert [row[:2] for row in stamped(us_)] == expected
     assert stamped(eu_) == stamped(us_)
     assert stamped(eu_, "note_tombstones") == stamped(us_, "note_tombstones")
@@ -135,7 +135,7 @@ def test_a_feed_writes_first_and_looks_then(
     pair = network({"eu": mariadb, "us": request.getfixturevalue(us)}, "eu>us", "us>eu")
     feed = pair.feeds["eu>us"]
     feed.run()
-    pair["eu"].send("INSERT INTO note (id, word, n) VALUES (1, 'made', 0), (2, 'dead', 0)")
+    pair["eu"].send("INSERT INTO note (id, word, n) VALUES (1, 'made', 0), (2, 'made', 0)")
     until(lambda: len(stamped(pair["us"])) == 2, "rows")
     with begun(pair["us"], "DELETE FROM note WHERE id = 1"):
         at(pair["eu"], (9, "after", 0, 1, "eu"))
@@ -143,9 +143,10 @@ def test_a_feed_writes_first_and_looks_then(
             session.send("UPDATE note SET word = 'older', tl_time = tl_time + 1 WHERE id = 1")
         until(lambda: waits(pair["us"]), "a change that waits for the delete")
     until(lambda: "9" in {row[0] for row in stamped(pair["us"])}, "the change")
-    pair["us"].send("DELETE FROM note WHERE id = 2")
-    with begun(pair["us"], "INSERT INTO note (id, word, n) VALUES (3, 'early', 0)"):
-        pair["eu"].send("INSERT INTO note (id, word, n) VALUES (3, 'late', 0)", "DELETE FROM note WHERE id = 3")
+    with contextlib.closing(as_feeds_do(pair["us"])) as session:
+        session.send("DELETE FROM note WHERE id = 2")  # as if the row had not come yet
+    with begun(pair["us"], "INSERT INTO note (id, word, n) VALUES (2, 'early', 0)"):
+        pair["eu"].send("DELETE FROM note WHERE id = 2")
         until(lambda: waits(pair["us"]), "a tombstone that waits for the insert")
     at(pair["eu"], (10, "after", 0, 1, "eu"))
     until(lambda: "10" in {row[0] for row in stamped(pair["us"])}, "the tombstone")
@@ -336,3 +337,29 @@ def test_tombstones_go_when_nothing_older_can_come(
     us_.send("INSERT INTO note (id, word, n) VALUES (4, 'new', 0)", "DELETE FROM note WHERE id = 4")
     pair.come_to_rest()
     assert stamped(us_)[0][3] == str(FUTURE + 1) and stamped(eu_, "note_tombstones")[-1][1] == str(FUTURE + 2)
+
+
+def test_what_stamps_need_is_made_and_looked_after(mariadb: MariaDb, postgres_source: Postgres, network: Made) -> None:
+    """A table that one site lacks, a trigger that is gone, one that is disabled, tables that cannot have stamps."""
+    pair = network({"eu": mariadb, "us": postgres_source}, "eu>us")
+    feed, eu_, us_ = pair.feeds["eu>us"], pair["eu"], pair["us"]
+    eu_.send("CREATE TABLE late (id int PRIMARY KEY, word varchar(9))")
+    assert feed.command("init", "--apply").code == 0
+    us_.send("INSERT INTO late VALUES (1, 'x')")
+    assert us_.rows("SELECT tl_site FROM late WHERE tl_time > 0") == [("us",)]
+    caught_up(pair, "eu>us")
+    eu_.send("DROP TRIGGER late_tl_look")
+    us_.send("ALTER TABLE late DISABLE TRIGGER tidelock_bury")
+    for said in (feed.command("check"), feed.command("run", "--until-caught-up")):
+        words = " ".join(f"{said.out}{said.err}".split())
+        assert said.code == 1
+        assert "late has no trigger late_tl_look as stamps need it" in words
+        assert "late has no trigger tidelock_bury as stamps need it" in words
+    assert feed.command("init", "--apply").code == 0
+    caught_up(pair, "eu>us")
+    for node in pair.nodes.values():
+        node.send("CREATE TABLE twice (id int PRIMARY KEY, u int UNIQUE)", "CREATE TABLE bare (id int)")
+    assert "has the unique key" in " ".join(feed.command("check").out.split())
+    assert "stamps need a primary key" in " ".join(feed.command("init").err.split())
+    refused = feed.command("resync")
+    assert refused.code == 1 and "not copied over a site's own" in " ".join(refused.err.split())
