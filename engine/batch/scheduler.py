@@ -380,13 +380,7 @@ class BatchScheduler:
             return
         del self._batches[id_]
         if batch.search is None:
-            options = self._options
-            batch.search = BadRowSearch(
-                batch.changes,
-                atomic=self._order.atomic,
-                decides=options.direction == "up",
-                differs=options.replace or options.direction == "down",
-            )
+            batch.search = BadRowSearch.under(self._options, batch.changes)
         if not batch.search.decides_about(failure):
             batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING

@@ -13,6 +13,8 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import (
     RECEIPT,
     Column,
+    Ddl,
+    DdlKind,
     Kind,
     LogBatch,
     Position,
@@ -140,6 +142,13 @@ def test_a_verdict_that_no_row_stands_concerns_every_change() -> None:
     log = Reader()
     assert [row.after for row in log.read(path="us", verdicts=(RowChange(0, (1, None), None, 0),)).rows] == [None]
     assert log.own(((7, "i"), None), seen=at(50)) and not log.own(((8, "j"), None), seen=at(100))
+
+
+@pytest.mark.parametrize("kind", [DdlKind.TRUNCATE, DdlKind.UNRELATED])
+def test_what_missed_a_truncate_goes_back(kind: DdlKind) -> None:
+    log = Reader()
+    log.read(ddl=Ddl("shop", "TRUNCATE t", "0-1", 1, kind, (TABLE.name,)))
+    assert bool(log.own((None, (1, "a")), seen=at(50))) is (kind is DdlKind.TRUNCATE)
 
 
 def test_a_part_of_a_transaction_is_placed_behind_its_rows() -> None:
