@@ -139,6 +139,8 @@ def test_a_site_is_one_server_and_a_server_one_site(
     assert "is the site eu" in told(pair, "eu>us", source="asia", target="us")
     feed.sites = {"source": "eu", "target": "us"}
     pair["us"].send(f"UPDATE {pair.books}.tidelock_site SET identity = 'another' WHERE site = 'eu'")
+    checked = feed.command("check")
+    assert checked.code == 1 and "knows the site eu as the server another" in " ".join(checked.out.split())
     refused = told(pair, "eu>us", **feed.sites)
     assert "knows the site eu as the server another" in refused
     pair["us"].send("UPDATE" + refused.partition(": UPDATE")[2])
