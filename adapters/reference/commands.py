@@ -41,6 +41,22 @@ A listener of Kafka is encrypted or not, so `kafka://` has no `prefer`: without 
 Values are taken as written: `off`, `null` and `1:30` are text, as YAML should have it.
 """
 
+PAIR = """
+# The YAML of a pair
+
+For `tidelock pair` ([how to](../how-to/pair.md)). All keys of a feed but `feed`, `source`, `target`, `sites`, `start`,
+`log` and `hive` may stand here too, and hold for all its feeds.
+
+| key | value | default | |
+|---|---|---|---|
+| `pair` | text | required | Its name, with which those of its feeds begin: `PAIR-SOURCE-TARGET`. |
+| `sites` | keys and values | required | Name of each site: its URL. |
+| `edges` | list | the two sites | `eu-us`: both ways; `eu>us`: one way. All together are a tree. |
+| `feeds` | keys and values |  | Keys of single feeds, by their names; `http`, `journal`, `server_id` stand here. |
+
+`PAIR.yaml#NAME` is one of its feeds, for every command that takes a feed.
+"""
+
 
 def pages() -> dict[str, str]:
     """Returns the text of each page, by file name."""
@@ -92,7 +108,7 @@ def config_page() -> str:
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
     parts += ["\n## `permit`\n", _keys(FeedPermit)]
-    return "\n".join([*parts, SECRETS])
+    return "\n".join([*parts, SECRETS, PAIR])
 
 
 def _keys(model: Any) -> str:

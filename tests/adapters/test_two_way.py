@@ -139,6 +139,8 @@ def test_a_site_is_one_server_and_a_server_one_site(
     assert "is the site eu" in told(pair, "eu>us", source="asia", target="us")
     feed.sites = {"source": "eu", "target": "us"}
     pair["us"].send(f"UPDATE {pair.books}.tidelock_site SET identity = 'another' WHERE site = 'eu'")
+    checked = feed.command("check")
+    assert checked.code == 1 and "knows the site eu as the server another" in " ".join(checked.out.split())
     refused = told(pair, "eu>us", **feed.sites)
     assert "knows the site eu as the server another" in refused
     pair["us"].send("UPDATE" + refused.partition(": UPDATE")[2])
@@ -199,3 +201,32 @@ def test_idle_feeds_leave_each_other_alone(mysql: MySql, mariadb: MariaDb, netwo
     beats = [pair.beats(feed) for feed in pair.feeds.values()]
     until(lambda: all(pair.beats(f) > b + 12 for f, b in zip(pair.feeds.values(), beats, strict=True)), "12 s of life")
     assert [pair.saved(feed) for feed in pair.feeds.values()] == saved
+
+
+@PROOF
+@pytest.mark.parametrize(
+    ("paths", "words"), [(["asia eu"], "was here before"), (["asia", "asia"], "more than one receipt")]
+)
+def test_a_mark_that_cannot_be(
+    paths: list[str], words: str, mysql: MySql, mariadb: MariaDb, network: Callable[..., Network]
+) -> None:
+    """Somebody's transaction with a receipt of a site that has the change already, or two; then as its advice says."""
+    pair = network({"eu": mysql, "us": mariadb}, "eu>us")
+    feed = pair.feeds["eu>us"]
+    pair.run()
+    pair["eu"].write(range(3))
+    until(pair.equal, "equal rows")
+    columns = "feed, grp, epoch, batch, covered, origin, path, marks, seen"
+    receipts = [
+        f"INSERT INTO {pair.books}.tidelock_progress ({columns}) "
+        f"VALUES ('other', 0, 1, {number}, '', 'asia', '{path}', '', '')"
+        for number, path in enumerate(paths)
+    ]
+    pair["eu"].send("BEGIN", *receipts, "INSERT INTO note VALUES (7, 'theirs', 7)", "COMMIT")
+    assert feed.process is not None
+    assert feed.process.code(30) == 4
+    assert words in " ".join(feed.said().split())
+    assert feed.command("resync", "--yes").code == 0
+    feed.run()
+    until(pair.equal, "equal rows")
+    assert ("7", "theirs", "7") in pair["us"].notes()
