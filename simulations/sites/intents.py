@@ -1,9 +1,9 @@
 """Intents of local writers where sites have an arbiter: each is kept, overwritten by who saw it, or recorded as lost.
 
 Every local transaction notes itself in the rows that it writes.  At the end the note of each row that a writer left,
-and that it did not write again itself, is in the arbiter's log, or in what feeds have recorded or parked.  On the way the
-arbiter's feeds bring each row once, echoes and verdicts as its own; a row that the arbiter writes over without
-its writer having seen it is recorded.
+and that it did not write again itself, is in the arbiter's log, or in what feeds have recorded or parked.  On the way
+the arbiter's feeds bring each row once, echoes and verdicts as its own; a row that the arbiter writes over without its
+writer having seen it is recorded.
 """
 
 from __future__ import annotations

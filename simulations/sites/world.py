@@ -131,8 +131,9 @@ class SitesWorld:
             late = [feed for feed in self.feeds if not feed.owner.caught_up]
             if not late:
                 return
-            for feed in late:
-                self._turn(feed)
+            for feed in self.feeds:
+                if feed in late or feed.locking:
+                    self._turn(feed)
         slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
         raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
 
