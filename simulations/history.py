@@ -48,6 +48,7 @@ class Entry(msgspec.Struct):
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
     adds a column that was not there.
     `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
+    `verdict`: the feed that left it; the row of its change stands, or none does.
     `marks`: rows of feeds' own tables that its transaction wrote, where sites have names.
     """
 
@@ -65,6 +66,7 @@ class Entry(msgspec.Struct):
     adds: bool = False
     swept: tuple[tuple[TableName, Row], ...] = ()
     marks: Marks = ()
+    verdict: str = ""
 
     @property
     def place(self) -> Place:

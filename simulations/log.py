@@ -11,6 +11,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model import lineage
@@ -33,10 +34,16 @@ from tidelock.simulations.source_log import Log
 
 class Reader:
     """Reads `log` behind `position`.  Every position that it tells has the log's proof.  `sites`: of a feed that names
-    them."""
+    them; `echoes`: of one from an arbiter."""
 
     def __init__(
-        self, history: History, log: Log, position: Position, chance: Random, sites: Sites | None = None
+        self,
+        history: History,
+        log: Log,
+        position: Position,
+        chance: Random,
+        sites: Sites | None = None,
+        echoes: Echoes | None = None,
     ) -> None:
         self._history = history
         self._log = log
@@ -51,7 +58,7 @@ class Reader:
         self._first = chance.randrange(3)
         self._marked: tuple[str, int] | None = None
         self._last = position
-        self._machine = CaptureMachine(history.mapping, position, FAR, sites)
+        self._machine = CaptureMachine(history.mapping, position, FAR, sites, echoes)
 
     @property
     def at_end(self) -> bool:
@@ -95,7 +102,7 @@ class Reader:
         transactions: list[SourceTransaction] = []
         rows: list[RowChange] = []
         for entry in taken:
-            if entry.change is not None and entry.shape is not None:
+            if entry.change is not None and entry.shape is not None and not entry.verdict:
                 rows.append(self._row(entry, shapes))
             if entry.commit or entry is taken[-1]:
                 transactions.append(self._part(entry, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelock.engine.model.errors import DIFFERS
-from tidelock.engine.model.records import Row, Value
+from tidelock.engine.model.records import Row, TableName, Value
 from tidelock.engine.model.schema import Binding, Equality
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
@@ -29,6 +29,9 @@ def look_and_write(session: Session, step: Step) -> None:
                 _delete_not_newer(session, step.table, before, step.version)
             else:
                 _delete_as_before(session, step.table, key, before)
+        return
+    if isinstance(step, UpsertRows) and step.blind:
+        _write_blindly(session, step)
         return
     befores = None if isinstance(step, UpsertRows) else step.befores
     for n, row in enumerate(step.rows):
@@ -130,15 +133,29 @@ def _version(table: Table, binding: Binding, slot: Token, version: int) -> Value
     return table.rows[slot][table.at[binding.shape.columns[version].name]]
 
 
+# ---------------------------------------------------------------------- blind
+
+
+def _write_blindly(session: Session, step: UpsertRows) -> None:
+    """Write rows over what is there; where others may have to make room, that is noted."""
+    for row in step.rows:
+        if step.displaces:
+            session.displaced += _drop_holders(session, step.table, row)
+        session.update_row(step.table, step.table.key_of(row), row, moves=True)
+
+
 # ---------------------------------------------------------------------- replace
 
 
-def _drop_holders(session: Session, binding: Binding, row: Row) -> None:
-    """Delete the rows of other keys that hold a unique value of this one."""
+def _drop_holders(session: Session, binding: Binding, row: Row) -> list[tuple[TableName, Row]]:
+    """Delete the rows of other keys that hold a unique value of this one, and return them."""
+    gone = []
     table = session.table(binding.name)
     own = session.find(table, binding, binding.key_of(row))
     whole = session.bind(table, binding, row, None)
     for index, (_, read) in zip(table.indexes, table.layout.uniques, strict=True):
         value = read(whole)
         if value is not None and (slot := index.get(value)) is not None and slot != own:
+            gone.append((binding.name, table.rows[slot]))
             session.delete(binding.name, slot)
+    return gone

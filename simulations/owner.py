@@ -5,9 +5,10 @@ It carries out what the machine wants done as the shell does.  A dead one hears 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, assert_never
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -71,7 +72,7 @@ ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlAppl
 class Owner:
     """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near.
     `refused_its_own`: its reader took the log of the feed for another one.
-    `stream_idle_us`: as the owner before told."""
+    `stream_idle_us`: as the owner before told.  `options`: settings of the machine beside the plan's."""
 
     def __init__(
         self,
@@ -82,20 +83,21 @@ class Owner:
         copier: Copier,
         source: Source,
         stream_idle_us: int | None = None,
+        options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.number = number
         self.copier = copier
-        options = Options(
+        made = Options(
             atomic=plan.atomic,
             locking=plan.locking,
             verify="image" if plan.image else "off",
             **msgspec.structs.asdict(plan.engine),
         )
         if plan.copy is not None:
-            options = replace(options, copy_reads=plan.copy.reads, copy_touched=plan.copy.touched)
+            made = replace(made, copy_reads=plan.copy.reads, copy_touched=plan.copy.touched)
         if stream_idle_us is not None:
-            options = replace(options, stream_idle_us=stream_idle_us)
-        self.machine = ApplyMachine(options)
+            made = replace(made, stream_idle_us=stream_idle_us)
+        self.machine = ApplyMachine(replace(made, **options))
         self.mailbox: list[ApplyEvent] = []
         self.reader: Reader | None = None
         self.alive = True

@@ -27,6 +27,7 @@ class Session:
     """`insert`, `update` and `delete` raise Violation, and then nothing has changed.  `watched`: note what is locked.
 
     `wrote`: (table, row before, row after) of each row that it wrote, in order, as a log has them.
+    `displaced`: (table, row) of what made room for others' unique values.
     `cascaded`: (table, row) of what foreign keys deleted by themselves.  `trusting`: a table's foreign keys to itself
     hold in the end only."""
 
@@ -38,6 +39,7 @@ class Session:
         self.exclusive: set[Lock] = set()
         self.shared: set[Lock] = set()
         self.wrote: list[Wrote] = []
+        self.displaced: list[tuple[TableName, Row]] = []
         self.cascaded: list[tuple[TableName, Row]] = []
         self.trusting = False
 

@@ -402,7 +402,7 @@ class Target:
             return
         try:
             if work.merge is None:
-                session.run(effect.steps)
+                self._run_steps(session, effect)
             else:
                 session = merge(self.database, work.merge, self.staged[work.merge.staged])
         except Violation as error:
@@ -427,6 +427,10 @@ class Target:
         if effect.held:
             self.opened[effect.id] += 1
             work.post(BatchReady(effect.id))
+
+    def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
+        """Raises Violation."""
+        session.run(effect.steps)
 
     def _waits(self, session: Session) -> bool:
         """Tells whether somebody other than the feed holds a lock that the session needs."""
@@ -485,7 +489,10 @@ class Target:
         self._reported.setdefault(work.owner, {})[id_] = None
         if end:
             self.works.remove(work)
-        work.post(BatchCommitted(id_))
+        work.post(self._answer(id_))
+
+    def _answer(self, id_: EffectId) -> BatchCommitted:
+        return BatchCommitted(id_)
 
     def _commit(self, work: Work) -> None:
         assert work.session is not None

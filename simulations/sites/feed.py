@@ -5,30 +5,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.origin import Sites
-from tidelock.engine.log import receipts
-from tidelock.engine.model.origin import spelled
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId
+from tidelock.engine.model.conflict_options import Direction
+from tidelock.engine.model.records import Position, RowChange, SourceChunk
+from tidelock.simulations.catalogue import BY_NAME
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
-from tidelock.simulations.history import Entry, Marks
-from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.history import Entry
+from tidelock.simulations.ledger import Ledger
 from tidelock.simulations.log import Reader
 from tidelock.simulations.owner import Owner
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session
+from tidelock.simulations.sites.arbiter import ArbitratedTarget
+from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.plan import Conflicts
 from tidelock.simulations.sites.site import Site
+from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.topology import Edge, Topology
 from tidelock.simulations.sites.travels import Travels
 from tidelock.simulations.source_log import Log, Source
-from tidelock.simulations.target import Target, Work
 
-_GROUP = 0
+
+class Arbitration(msgspec.Struct, frozen=True):
+    """What a feed between a spoke and its arbiter is told: which way it goes, and how conflicts are decided."""
+
+    direction: Direction
+    conflicts: Conflicts
+
+    def options(self) -> dict[str, Any]:
+        """Settings of its apply machine."""
+        words = {table.name: w for name, w in self.conflicts.policies.items() for table in BY_NAME[name]}
+        return {"direction": self.direction, "policies": words if self.direction == "up" else {}}
 
 
 def sites_of(edge: Edge, topology: Topology) -> Sites:
@@ -37,49 +52,13 @@ def sites_of(edge: Edge, topology: Topology) -> Sites:
     return Sites(edge.source, edge.target, edge.own, edge.mark, edge.drop, sister)
 
 
-class SiteTarget(Target):
-    """Target whose rows others write too, and which has a log.  `saved`: how many checkpoints were stored."""
-
-    def __init__(self, feed: str, sites: Sites, site: Site, travels: Travels, ledger: Ledger, faults: Faults) -> None:
-        super().__init__(site.database, ledger, faults, atomic=False, whole=True, strict=True)
-        self.checkers = ()
-        self.saved = 0
-        self._feed, self._sites, self._site, self._travels = feed, sites, site, travels
-
-    def _waits(self, session: Session) -> bool:
-        return self._site.is_locked(session)
-
-    def locking(self) -> list[Session]:
-        """Returns the transactions that hold locks."""
-        return [work.session for work in self.works if work.session is not None]
-
-    def _commit(self, work: Work) -> None:
-        effect, session = work.effect, work.session
-        assert session is not None
-        if effect.parked:
-            raise Mistake(f"feed {self._feed} parks {effect.parked[0]}")
-        added = self._site.commit(session, self._receipt(effect))
-        self.state.receipts[effect.id] = effect.covered
-        self._travels.brings(self._feed, receipts.decode(effect.covered), effect.origin, effect.seen, added)
-
-    def _receipt(self, effect: ApplyBatch) -> Marks:
-        """As the sinks write it."""
-        origin = effect.origin or self._sites.local
-        seen = "" if effect.seen is None else msgspec.json.encode(effect.seen).decode()
-        id_ = effect.id
-        told = origin.path[0], spelled(origin.path), spelled(origin.marks), seen
-        return ((RECEIPT, (self._feed, _GROUP, id_.epoch, id_.counter, effect.covered, *told)),)
-
-    def _advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
-        super()._advance(position, drop)
-        self.saved += 1
-        place = msgspec.json.encode(position).decode()
-        self._site.note(((CHECKPOINT, (self._feed, _GROUP, place, 0, self._sites.source)),))
-
-
 class SiteReader(Reader):
-    """Reader whose batches end with a transaction of which they do not have the beginning, as the adapters' do: of two
+    """Reader between sites.  `sister`: the feed whose verdicts it hands over.
+
+    Its batches end with a transaction of which they do not have the beginning, as the adapters' do: of two
     origins in one batch, none is told of a part that is applied as it comes."""
+
+    sister: str = ""
 
     def _cut(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         taken = super()._cut(entries)
@@ -88,11 +67,34 @@ class SiteReader(Reader):
         return taken[: next((i for i, entry in enumerate(taken, 1) if entry.commit), len(taken))]
 
 
+    def _chunk(self, taken: Sequence[Entry]) -> SourceChunk:
+        """With the verdicts of the sister, and the extent of a part."""
+        chunk = super()._chunk(taken)
+        verdicts: dict[tuple[str, int], list[RowChange]] = {}
+        for entry in taken:
+            if entry.verdict and entry.verdict == self.sister:
+                verdicts.setdefault((entry.source, entry.number), []).append(self._row(entry, chunk.shapes))
+        transactions = [
+            replace(
+                one,
+                verdicts=tuple(verdicts.get((one.source, one.number), ())),
+                ordinals=0 if one.complete else self._last.rows,
+            )
+            for one in chunk.transactions
+        ]
+        return replace(chunk, transactions=transactions)
+
+
 class SiteOwner(Owner):
-    sites: Sites
+    """`feed`: whose owner it is."""
+
+    feed: SiteFeed
 
     def _opened(self, log: Log, place: Position, chance: Random) -> Reader:
-        return SiteReader(self._history, log, place, chance, self.sites)
+        feed = self.feed
+        reader = SiteReader(self._history, log, place, chance, feed.sites, feed.echoes())
+        reader.sister = feed.sites.sister
+        return reader
 
 
 class SiteFeed(Feed):
@@ -105,15 +107,20 @@ class SiteFeed(Feed):
         topology: Topology,
         source: Site,
         target: Site,
-        travels: Travels,
+        travels: Travels | Intents,
         chance: Random,
         coverage: Counter[str],
+        arbitration: Arbitration | None = None,
     ) -> None:
         self.edge = edge
-        self._sites = sites_of(edge, topology)
+        self.arbitration = arbitration
+        self.sites = sites_of(edge, topology)
+        if arbitration is not None and arbitration.direction == "down":
+            self.sites = replace(self.sites, echo=arbitration.conflicts.echo)
         faults = Faults(plan, chance, coverage)
         ledger = Ledger(source.history)
-        at = SiteTarget(edge.name, self._sites, target, travels, ledger, faults)
+        kind = SiteTarget if arbitration is None else ArbitratedTarget
+        at = kind(edge.name, self.sites, target, travels, ledger, faults)
         log = Source(source.history, plan.schedule, ledger, source.log)
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
         at.begin_at(self.log.start)
@@ -130,9 +137,20 @@ class SiteFeed(Feed):
         return self._at.locking()
 
     def _new_owner(self, hands: Copier, patience: int | None) -> Owner:
-        owner = SiteOwner(len(self.owners) + 1, self.plan, self.history, self.faults, hands, self.log, patience)
-        owner.sites = self._sites
+        number = len(self.owners) + 1
+        options = {} if self.arbitration is None else self.arbitration.options()
+        owner = SiteOwner(number, self.plan, self.history, self.faults, hands, self.log, patience, options)
+        owner.feed = self
         return owner
+
+    def echoes(self) -> Echoes | None:
+        """Returns what a new reader sends back, of a feed from an arbiter."""
+        if self.arbitration is None or self.arbitration.direction != "down":
+            return None
+        conflicts = self.arbitration.conflicts
+        tables = self.target.database.specs.values()
+        every = conflicts.echo == "all"
+        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit)
 
     def tell(self, line: str) -> None:
         super().tell(f"{self.edge.name}: {line}")

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from tidelock.engine.model.conflict_options import PolicyWord, TableWords
+from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.simulations.plan import ALWAYS_POSSIBLE, FAULTS, ROW_BYTES, Engine, Plan
-from tidelock.simulations.sites.topology import TOPOLOGIES
+from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES
 
 _TABLES: Final = (("account",), ("seat",), ("client",), ("account", "client"), ("seat", "account"))
+_ARBITRATED_TABLES: Final = (("account",), ("seat",), ("account", "seat"))
+_FOR_ROWS: Final[tuple[PolicyWord, ...]] = ("stop", "arrival", "arbiter", "spoke", "latest", "delete wins")
 _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
 DEFAULT_WRITES: Final = 20
+
+
+class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Conflicts that an arbiter decides.  `policies`: by table.  `echo`: as a feed's `conflicts:` has it.  `limit`:
+    registers that an echo index remembers."""
+
+    policies: dict[str, TableWords]
+    echo: Literal["exact", "all"] = "exact"
+    limit: int = 1000
 
 
 class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +34,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `unchanged`: sites whose logs have updates that change nothing.  `units`: how many units of rows there are.
     `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
     and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
-    feed goes on.  `restless`: writers wait a while until another site may take rows over."""
+    feed goes on.  `restless`: writers wait a while until another site may take rows over.
+    `conflicts`: None: rows have owners, and there are none."""
 
     seed: int
     schedule: int
@@ -35,6 +49,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     speeds: dict[str, float]
     feeds: dict[str, Plan]
     without: tuple[int, ...] = ()
+    conflicts: Conflicts | None = None
 
 
 def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
@@ -57,6 +72,34 @@ def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         speeds={edge.name: chance.choice((0.04, 0.5, 1.0)) for edge in topology.edges},
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
     )
+
+
+def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
+    """The plan that this seed makes, of sites with arbiters that all write the same rows."""
+    chance = Random(f"arbiter {seed}")
+    name = chance.choice(sorted(ARBITRATED))
+    families = chance.choice(_ARBITRATED_TABLES)
+    topology = TOPOLOGIES[name]
+    plan = msgspec.structs.replace(
+        draw(seed, writes), topology=name, families=families, units=chance.choice((1, 1, 2)),
+        unchanged=tuple(site for site in topology.sites if chance.random() < 0.5),
+        speeds={edge.name: chance.choice((0.1, 0.5, 1.0)) for edge in topology.edges},
+        feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
+        restless=False,
+    )  # fmt: skip
+    feeds = {name: msgspec.structs.replace(feed, atomic=False) for name, feed in plan.feeds.items()}
+    conflicts = Conflicts(
+        policies={family: _words(chance) for family in families},
+        echo="all" if chance.random() < 0.15 else "exact",
+        limit=chance.choice((1, 6, 1000, 1000)),
+    )
+    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts)
+
+
+def _words(chance: Random) -> TableWords:
+    default = chance.choice(_FOR_ROWS)
+    types = {kind.value: chance.choice(_FOR_ROWS) for kind in Conflict if chance.random() < 0.2}
+    return TableWords(default, dict(types))
 
 
 def _feed(chance: Random, seed: int, families: tuple[str, ...]) -> Plan:

@@ -28,24 +28,27 @@ class Growing(History):
         self._first_file = first_file
         self.start = self._end = Position(f"log.{first_file:06}", 0)
 
-    def add(self, source: str, wrote: Sequence[Wrote], marks: Marks) -> list[Entry]:
-        """Adds a transaction; returns what the log has of it."""
+    def add(
+        self, source: str, wrote: Sequence[Wrote], marks: Marks, verdicts: Sequence[Wrote] = (), feed: str = ""
+    ) -> list[Entry]:
+        """Adds a transaction, and the verdicts that `feed` leaves in it; returns what the log has of it."""
         self.number += 1
         file = f"log.{self._first_file + self.number // TRANSACTIONS_A_FILE:06}"
         offset = self._end.offset if file == self._end.file else 0
         added: list[Entry] = []
-        for ordinal, (name, before, after) in enumerate(wrote):
+        for ordinal, (name, before, after) in enumerate((*wrote, *verdicts)):
+            left = feed if ordinal >= len(wrote) else ""
             laid = self.source.tables[name].layout
             change = RowChange(-1, before, after, ordinal)
             place = Position(file, offset, ordinal + 1)
-            added.append(
-                Entry(source, self.number, place, change, laid.shape, before=before, after=after, marks=marks)
-            )
+            entry = Entry(source, self.number, place, change, laid.shape, before=before, after=after, marks=marks)
+            entry.verdict = left
+            added.append(entry)
         end = self.close(file, offset, 100 + 10 * len(wrote))
         added.append(Entry(source, self.number, end, commit=True, marks=marks))
         self.entries += added
         self._orders += [entry.end.order for entry in added]
-        self.rows += len(wrote)
+        self.rows += len(wrote) + len(verdicts)
         return added
 
 
@@ -68,14 +71,19 @@ class Site:
         """Tells whether another transaction there has what this one needs."""
         return any(other is not session and session.conflicts(other) for other in self.open)
 
-    def commit(self, session: Session, marks: Marks = ()) -> list[Entry]:
-        """Commits; returns what the log has of the transaction, nothing where nothing was written."""
+    def commit(
+        self, session: Session, marks: Marks = (), verdicts: Sequence[Wrote] = (), feed: str = ""
+    ) -> list[Entry]:
+        """Commits; returns what the log has of the transaction, nothing where nothing was written.  `verdicts`: rows as
+        they stand, which `feed` tells."""
         wrote = [one for one in session.wrote if self.logs_unchanged or one[1] != one[2]]
         session.commit()
-        return self.note(marks, wrote) if wrote or marks else []
+        return self.note(marks, wrote, verdicts, feed) if wrote or marks else []
 
-    def note(self, marks: Marks, wrote: Sequence[Wrote] = ()) -> list[Entry]:
+    def note(
+        self, marks: Marks, wrote: Sequence[Wrote] = (), verdicts: Sequence[Wrote] = (), feed: str = ""
+    ) -> list[Entry]:
         """Writes a transaction to the log."""
-        added = self.history.add(self.name, wrote, marks)
+        added = self.history.add(self.name, wrote, marks, verdicts, feed)
         self.log.grown()
         return added

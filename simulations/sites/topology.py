@@ -78,6 +78,13 @@ def _mesh(*sites: str) -> tuple[Edge, ...]:
     return tuple(Edge(a, b, own=True) for a in sites for b in sites if a != b)
 
 
+ARBITRATED: Final = {
+    "pair": {"b": "a"},
+    "line": {"b": "a", "c": "b"},
+    "star": {"a": "hub", "b": "hub", "c": "hub"},
+}
+"""Topologies with arbiters: the arbiter of each spoke."""
+
 TOPOLOGIES: Final = {
     "pair": Topology(("a", "b"), _both("a", "b")),
     "chain": Topology(("a", "b", "c"), (Edge("a", "b"), Edge("b", "c"))),

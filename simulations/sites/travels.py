@@ -56,6 +56,10 @@ class Travels:
             edge.name: ([], []) for edge in topology.edges
         }
 
+    def left(self) -> str:
+        """Returns what feeds have yet to bring, '' where that is nothing."""
+        return ", ".join(f"{next(iter(due))} by {name}" for name, due in self.due.items() if due)
+
     # ------------------------------------------------------------------ what is written
 
     def wrote(self, added: Sequence[Entry]) -> None:

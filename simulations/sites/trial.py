@@ -46,7 +46,7 @@ def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
         world.run()
     except Exception as error:
         trial.mistake, trial.error = spell(error), type(error).__name__
-    trial.faults, trial.changes, trial.coverage = world.faults, world.travels.written, world.coverage
+    trial.faults, trial.changes, trial.coverage = world.faults, world.watch.written, world.coverage
     return trial
 
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 from tidelock.engine.protocol.events import GoalSet, Paused
 from tidelock.simulations import accidents
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.model import Table
-from tidelock.simulations.sites.feed import SiteFeed
-from tidelock.simulations.sites.plan import SitesPlan, draw
+from tidelock.simulations.sites.feed import Arbitration, SiteFeed
+from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.plan import Conflicts, SitesPlan, draw, draw_arbitrated
 from tidelock.simulations.sites.site import Site
-from tidelock.simulations.sites.topology import TOPOLOGIES
+from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES, Edge
 from tidelock.simulations.sites.travels import UNIT, Travels
 from tidelock.simulations.sites.writer import Writing
 
@@ -42,11 +44,14 @@ class SitesWorld:
         self.sites = {
             name: Site(name, first, logs_unchanged=name in plan.unchanged) for name in self.topology.sites
         }
-        self.travels = Travels(self.topology)
+        parents = ARBITRATED[plan.topology] if plan.conflicts is not None else {}
+        self._intents = Intents(self.topology, parents) if plan.conflicts is not None else None
+        self._travels = Travels(self.topology)
+        self.watch = self._intents or self._travels
         self.feeds = [
             SiteFeed(
                 plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
-                self.travels, self.chance, self.coverage,
+                self.watch, self.chance, self.coverage, _arbitration(plan.conflicts, edge, parents),
             )
             for edge in self.topology.edges
         ]  # fmt: skip
@@ -110,10 +115,9 @@ class SitesWorld:
         for _ in range(MOST_ROUNDS):
             rows = self._rows
             self._catch_up()
-            if self._rows == rows and not any(self.travels.due.values()):
+            if self._rows == rows and not self.watch.left():
                 return
-        left = {name: next(iter(due)) for name, due in self.travels.due.items() if due}
-        raise Mistake(f"sites do not come to rest: {left or 'rows go round'}")
+        raise Mistake(f"sites do not come to rest: {self.watch.left() or 'rows go round'}")
 
     @property
     def _rows(self) -> int:
@@ -127,8 +131,9 @@ class SitesWorld:
             late = [feed for feed in self.feeds if not feed.owner.caught_up]
             if not late:
                 return
-            for feed in late:
-                self._turn(feed)
+            for feed in self.feeds:
+                if feed in late or feed.locking:
+                    self._turn(feed)
         slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
         raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
 
@@ -147,6 +152,8 @@ class SitesWorld:
 
     def _is_to_wait(self, chance: Random) -> bool:
         """Lets other sites take units over; says whether the writer waits until one can."""
+        if self._intents is not None:
+            return False
         moved = [self._hand_over(chance) for _ in range(2)]
         self._waited += 1
         return self.plan.restless and False in moved and True not in moved and self._waited < PATIENCE
@@ -159,7 +166,7 @@ class SitesWorld:
         if other == holder or self.topology.together(other) != self.topology.together(holder):
             return None
         way = self.topology.routes(holder)[other] if self.topology.tree else self.topology.edges
-        if any(self.travels.pending[edge.name, unit] for edge in way):
+        if any(self._travels.pending[edge.name, unit] for edge in way):
             return False
         self._holders[unit] = other
         self.coverage["unit of rows handed over"] += 1
@@ -167,21 +174,24 @@ class SitesWorld:
 
     def _write_some(self, number: int, chance: Random) -> None:
         unit = chance.randrange(self.plan.units)
-        name = self._holders[unit]
-        others = [u for u, holder in self._holders.items() if holder == name and chance.random() < 0.4]
+        name = self._holders[unit] if self._intents is None else chance.choice(self.topology.sites)
+        free = [u for u, holder in self._holders.items() if holder == name or self._intents is not None]
+        others = [u for u in free if chance.random() < 0.4]
         site = self.sites[name]
         session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance).make()
         if site.is_locked(session):
             self.coverage["writer waits for a lock too long"] += 1
             return
         added = site.commit(session)
-        self.travels.wrote(added)
+        self.watch.wrote(added)
         self.coverage["written by a site's own"] += len(added)
 
     # ------------------------------------------------------------------ the end
 
     def _compare(self) -> None:
         """Sites that a unit's writes reach are equal in it, others have none of it."""
+        if self._intents is not None:
+            self._intents.finished()
         for unit, holder in self._holders.items():
             together = self.topology.together(holder)
             wanted = self._of(holder, unit)
@@ -205,18 +215,26 @@ class SitesWorld:
         for feed in self.feeds:
             if (stored := feed.saved - saved[feed.edge.name]) > 1:
                 raise Mistake(f"feed {feed.edge.name} is idle and stores {stored} checkpoints in a moment")
-            self.coverage[f"brought by {self.plan.topology}"] += self.travels.brought[feed.edge.name]
+            self.coverage[f"brought by {self.plan.topology}"] += self.watch.brought[feed.edge.name]
+        if self._intents is not None:
+            self.coverage["recorded: a row that lost"] += self._intents.recorded
+
+
+def _arbitration(conflicts: Conflicts | None, edge: Edge, parents: Mapping[str, str]) -> Arbitration | None:
+    if conflicts is None:
+        return None
+    return Arbitration("up" if parents.get(edge.source) == edge.target else "down", conflicts)
 
 
 def _of_unit(table: Table, unit: int) -> list[tuple[object, ...]]:
     return sorted((row for row in table.rows.values() if int(str(row[0])) // UNIT == unit), key=repr)
 
 
-def main(seeds: str) -> int:
+def main(seeds: str, kind: str = "owned") -> int:
     first, _, last = seeds.partition("-")
     failed = 0
     for seed in range(int(first), int(last or first) + 1):
-        world = SitesWorld(draw(seed))
+        world = SitesWorld(draw_arbitrated(seed) if kind == "arbiter" else draw(seed))
         world.transcript = None if last else []
         try:
             world.run()

@@ -1,0 +1,146 @@
+"""The two ends of a feed with an arbiter, as sinks carry them out: a target that decides, and one that makes room.
+
+What a batch decides and tells is done with its steps, behind locks, so that it is certain when it commits.  That there
+is no row under a key is certain too: the key is locked.
+"""
+
+from __future__ import annotations
+
+from tidelock.adapters.target.conflict_records import decided, lost_rows
+from tidelock.engine.capture.origin import Sites
+from tidelock.engine.log import receipts
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId
+from tidelock.engine.protocol.events import BatchCommitted, Decided
+from tidelock.engine.two_way.conflicts import Holder, Met
+from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
+from tidelock.simulations.faults import Faults
+from tidelock.simulations.ledger import Ledger
+from tidelock.simulations.model import Table
+from tidelock.simulations.session import Session, Wrote
+from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.site import Site
+from tidelock.simulations.sites.target import SiteTarget
+from tidelock.simulations.sites.travels import Travels
+from tidelock.simulations.target import Work
+
+
+class Concluded:
+    """What a batch has decided and will tell.  `told`: tables and keys."""
+
+    def __init__(self) -> None:
+        self.decided: Decided | None = None
+        self.lost: list[bytes | None] = []
+        self.told: dict[tuple[Binding, Row], None] = {}
+
+
+class ArbitratedTarget(SiteTarget):
+    """Target of a feed between a spoke and its arbiter, whichever of the two it is."""
+
+    def __init__(
+        self, feed: str, sites: Sites, site: Site, travels: Travels | Intents, ledger: Ledger, faults: Faults
+    ) -> None:
+        super().__init__(feed, sites, site, travels, ledger, faults)
+        assert isinstance(travels, Intents), "where an arbiter decides, intents are watched"
+        self.intents = travels
+        self._concluded: dict[EffectId, Concluded] = {}
+        self._decided: dict[EffectId, Decided] = {}  # as `tidelock_conflicts` has it
+
+    def _answer(self, id_: EffectId) -> BatchCommitted:
+        return BatchCommitted(id_, decided=self._decided.get(id_))
+
+    def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
+        session.run(effect.steps)
+        concluded = self._concluded[effect.id] = Concluded()
+        if effect.decide is not None:
+            _decide(session, effect.decide, concluded)
+        for rows in effect.told:
+            concluded.told.update(dict.fromkeys((rows.table, key) for key in rows.keys))
+        for table, key in concluded.told:
+            _lock(session, table, key)
+
+    def _commit(self, work: Work) -> None:
+        effect, session, state = work.effect, work.session, self.state
+        assert session is not None
+        concluded = self._concluded[effect.id]
+        parked = list(effect.parked)
+        if effect.decide is not None and concluded.decided is not None:
+            self._decided[effect.id] = concluded.decided
+            parked += [effect.decide.parked] if concluded.decided.parked else []
+        for row in parked:
+            state.parked[row.source, row.number, row.ordinal] = (row, "")
+        for place in effect.unparked:
+            del state.parked[place]
+        self.intents.parks(parked)
+        self.intents.records(concluded.lost)
+        self.intents.displaces(row for _, row in session.displaced)
+        verdicts = [_verdict(session, table, key) for table, key in concluded.told]
+        added = self._site.commit(session, self._receipt(effect), verdicts, self._feed)
+        state.receipts[effect.id] = effect.covered
+        self.intents.brings(self._feed, receipts.decode(effect.covered), effect.origin, effect.seen, added)
+
+
+def _decide(session: Session, change: DecideChange, concluded: Concluded) -> None:
+    """Raises Violation where what is decided cannot be written."""
+    if change.refused:
+        decision = kept_out(change)
+    else:
+        met = _met(session, change)
+        decision = judged(change, met)
+        session.run(decided_steps(change.table, met, decision))
+    concluded.decided = decided(decision)
+    concluded.lost = [one.lost for one in lost_rows(change, decision)]
+    if decision.verdict:
+        keys = keys_of(change.table, change.before, change.after)
+        concluded.told.update(dict.fromkeys((change.table, key) for key in keys))
+
+
+def _met(session: Session, change: DecideChange) -> Met:
+    """Locks and reads what the change meets."""
+    image = change.before if change.before is not None else change.after
+    assert image is not None, "a change has an image"
+    binding, table = change.table, session.table(change.table.name)
+    key = binding.key_of(image)
+    _lock(session, binding, key)
+    slot = session.find(table, binding, key)
+    row = None if slot is None else table.rows[slot]
+    holders = []
+    for columns, held in _holders(table, change.after) if change.after is not None else ():
+        if table.key(held) != slot:
+            _lock(session, binding, binding.key_of(held))
+            holders.append(Holder(columns, held))
+    return Met(row, unseen=row is not None and row != change.before, holders=tuple(holders))
+
+
+def _holders(table: Table, row: Row) -> list[tuple[tuple[int, ...], Row]]:
+    """Rows that hold values which this one is to have, its own key among them, with the columns of each index."""
+    found = []
+    columns = {unique.name: unique.columns for unique in table.spec.uniques}
+    for index, (name, read) in zip(table.indexes, table.layout.uniques, strict=True):
+        value = read(row)
+        if value is not None and (slot := index.get(value)) is not None:
+            found.append((tuple(table.at[column] for column in columns[name]), table.rows[slot]))
+    if (slot := table.key(row)) in table.rows:
+        found.append((tuple(table.at[column] for column in table.spec.key), table.rows[slot]))
+    return found
+
+
+def _lock(session: Session, table: Binding, key: Row) -> None:
+    session.exclusive.add((table.name, "row", key))
+
+
+def _verdict(session: Session, table: Binding, key: Row) -> Wrote:
+    """The row as it stands, or its key alone where there is none."""
+    rows = session.table(table.name)
+    slot = session.find(rows, table, key)
+    if slot is not None:
+        return table.name, None, rows.rows[slot]
+    return table.name, _of_key(table, key), None
+
+
+def _of_key(table: Binding, key: Row) -> Row:
+    values = dict(zip(table.key, key, strict=True))
+    return tuple(values.get(at) for at in range(len(table.shape.columns)))
+
+
