@@ -552,7 +552,7 @@ def killed(rig: Rig, workload: Workload, kills: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "size"), [(60_000, 2_000), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["120 MB", "1 GB"]
+    ("rows", "size"), [(15_000, 8_000), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["120 MB", "1 GB"]
 )
 def test_a_large_transaction_comes_in_parts(
     rows: int, size: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
