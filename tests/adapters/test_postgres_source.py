@@ -170,7 +170,7 @@ def test_a_workload(
     rig = make_rig(source, server, "load", lanes=4, consistency=consistency, batch_rows=200)
     workload = made_workload(rig, kind(), identity)
     rig.catch_up()
-    rig.load(workload, 4000, 7)
+    rig.load(workload, 2000, 7)
     rig.catch_up()
     rig.assert_exact()
 
