@@ -50,13 +50,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # servers of the module's own, which else each worker would start; those whose tests mostly wait: if all workers did at
 # once, nobody would use the processor; and those that only compute, for the others' waits.
 TOGETHER = (
-    ("test_silence.py", "test_silent_spark.py"),
-    ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
      "test_copy_reading.py", "test_spark_changes.py", "test_postgres_reading.py", "test_postgres_verify.py"),
     ("test_hive.py", "test_hive_copy.py"),
+    ("test_silence.py", "test_silent_spark.py"),
+    ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_copier.py",),
-    ("test_spark_cluster.py",),
     ("test_kafka_connection.py", "test_check_log.py"),
     ("test_log_identity.py",),
 )

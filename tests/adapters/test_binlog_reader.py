@@ -288,7 +288,7 @@ def test_an_idle_source_tells_position_and_time(source: Source) -> None:
     reader.close()
     assert len(beats) >= 3
     assert all(not chunk.transactions and chunk.last == start for chunk in beats)
-    assert all(abs(chunk.server_us / 1e6 - time.time()) < 5 for chunk in beats)
+    assert all(abs(chunk.server_us / 1e6 - time.time()) < 60 for chunk in beats)
 
 
 def test_a_commit_is_handed_out_at_once(source: Source) -> None:
