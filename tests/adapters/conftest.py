@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,31 @@ from tidelock.adapters.config.loader import load
 from tidelock.adapters.hive.opening import opened
 
 KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
+
+
+# Each test of these modules runs at one kind of server, in turn, and at the other in the proof; at both, if it tells
+# them apart.
+IN_TURN = ("test_mysql_sink.py", "test_mysql_copying.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    functions: dict[object, int] = {}
+    for item in items:
+        if item.path.name in IN_TURN and isinstance(item, pytest.Function):
+            number = functions.setdefault(item.function, len(functions))
+            kind = kind_of(item)
+            if kind and kind != KINDS[number % 2] and "mysql" not in inspect.getsource(item.function):
+                item.add_marker(pytest.mark.proof)
+
+
+KINDS = ("mariadb", "mysql")
+
+
+def kind_of(item: pytest.Function) -> str:
+    """The kind of server that it is given, '' if it is given none."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return next((one.removeprefix("make_") for one in given if one in (*KINDS, "make_mariadb", "make_mysql")), "")
 
 
 @pytest.fixture(scope="session")

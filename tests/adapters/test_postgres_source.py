@@ -424,7 +424,9 @@ def test_an_idle_source_lets_its_log_go(
     process.stop()
 
 
-@pytest.mark.parametrize("rows", [100, 15_000], ids=["read", "not read"])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(100, id="read"), pytest.param(15_000, id="not read", marks=pytest.mark.proof)]
+)
 def test_a_server_shuts_down_while_the_target_takes_nothing(
     rows: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
