@@ -117,6 +117,7 @@ def test_transactions_stay_whole_in_one_group(make_workers: Make, mariadb: Serve
     assert plan is not None and len({group for _, group in plan.tables}) == 1
 
 
+@pytest.mark.proof
 def test_a_worker_may_end_when_the_feed_has_caught_up(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "once", 1)
     rig = workers.rig
@@ -350,6 +351,7 @@ def assert_status(rig: Rig) -> None:
     assert "w1" in text and "w2" in text
 
 
+@pytest.mark.proof
 def test_a_prepare_without_an_answer_is_told(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     """In the status, by the worker that coordinates, and as a metric of every worker."""
     address = f"127.0.0.1:{free_port()}"
