@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # servers of the module's own, which else each worker would start; those whose tests mostly wait: if all workers did at
 # once, nobody would use the processor; and those that only compute, for the others' waits.
 TOGETHER = (
-    ("test_silence.py", "test_silent_spark.py"),
-    ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
      "test_copy_reading.py", "test_spark_changes.py", "test_postgres_reading.py", "test_postgres_verify.py"),
-    ("test_hive_copy.py",),
-    ("test_hive.py", "test_hive_metastore.py"),
+    ("test_hive.py", "test_hive_copy.py"),
+    ("test_silence.py", "test_silent_spark.py"),
+    ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_copier.py",),
-    ("test_spark_cluster.py",),
     ("test_kafka_connection.py", "test_check_log.py"),
     ("test_log_identity.py",),
 )
@@ -184,20 +182,24 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 class WorkerSpark:
-    """Spark in a worker's own process: started when first asked for, and again after somebody had the room."""
+    """Spark in a worker's own process, which has room for one session: started when first asked for, and again after
+    somebody had the room."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._session: object = None
+        self._name, self._session = "", None
 
-    def open(self) -> object:
-        if self._session is None:
+    def open(self, name: str, start: Callable[[], AbstractContextManager[Any]]) -> Any:
+        """Returns what `start` gave.  It is asked again only where a session of another name was open since."""
+        if self._name != name:
+            self.close()
             with same_environment():
-                self._session = self._stack.enter_context(session(SMALL, "tests"))
+                self._session = self._stack.enter_context(start())
+            self._name = name
         return self._session
 
     def close(self) -> None:
-        self._session = None
+        self._name, self._session = "", None
         with same_environment():
             self._stack.close()
 
@@ -221,12 +223,12 @@ def worker_spark() -> Iterator[WorkerSpark]:
 @pytest.fixture(scope="module")
 def spark(worker_spark: WorkerSpark) -> object:
     """A session that many modules share."""
-    return worker_spark.open()
+    return worker_spark.open("tables", lambda: session(SMALL, "tests"))
 
 
 @pytest.fixture(scope="module")
 def room_for_spark(worker_spark: WorkerSpark) -> None:
-    """Close the shared session, for tests that start one in this process in their own way: it has room for one."""
+    """Close what is shared, for tests that start a session in this process in their own way."""
     worker_spark.close()
 
 

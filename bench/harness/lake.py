@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.harness.rig import Rig
 from tidelock.adapters.config.loader import load
@@ -16,6 +17,17 @@ from tidelock.adapters.runtime.progress import PlainLines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+HIVE: Final = {"merge_seconds": 1, "buckets": 4, "history": True}
+SPARK: Final = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
+
+
+def killed_at(rig: Rig, step: str) -> None:
+    """Runs the command, which is killed at this step of its next merge (`bench.harness.hive_death`)."""
+    program, rig.program = rig.program, [sys.executable, "-m", "bench.harness.hive_death", step]
+    code = rig.run("--until-caught-up").code(600.0)
+    rig.program = program
+    assert code == -signal.SIGKILL, f"{step}: {rig.said()}"
 
 
 class Lake:

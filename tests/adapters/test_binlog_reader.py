@@ -63,16 +63,20 @@ class Source:
         )
 
 
-@pytest.fixture(params=["compiled", "python"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Form of the code that takes usual events."""
-    if request.param == "python":
+@pytest.fixture(
+    params=[
+        "mariadb-compiled",
+        "mariadb-python",
+        "mysql-compiled",
+        pytest.param("mysql-python", marks=pytest.mark.proof),
+    ]
+)
+def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
+    """A server, and the form of the code that takes usual events."""
+    kind, _, form = request.param.partition("-")
+    if form == "python":
         monkeypatch.setattr(decoder_module, "UsualEvents", None)
-
-
-@pytest.fixture(params=["mariadb", "mysql"])
-def source(request: pytest.FixtureRequest, form: None) -> Iterator[Source]:
-    made = Source(request.getfixturevalue(request.param))
+    made = Source(request.getfixturevalue(kind))
     yield made
     made.session.close()
 
@@ -284,7 +288,7 @@ def test_an_idle_source_tells_position_and_time(source: Source) -> None:
     reader.close()
     assert len(beats) >= 3
     assert all(not chunk.transactions and chunk.last == start for chunk in beats)
-    assert all(abs(chunk.server_us / 1e6 - time.time()) < 5 for chunk in beats)
+    assert all(abs(chunk.server_us / 1e6 - time.time()) < 60 for chunk in beats)
 
 
 def test_a_commit_is_handed_out_at_once(source: Source) -> None:
@@ -433,7 +437,7 @@ def test_mariadb_domains(mariadb: MariaDb) -> None:
     source.session.close()
 
 
-@pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
+@pytest.mark.parametrize("flavor", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_restart_and_crash_of_the_source(
     flavor: str, make_mariadb: Callable[..., MariaDb], make_mysql: Callable[..., MySql]
 ) -> None:

@@ -116,6 +116,7 @@ async def test_nothing_to_say_about_what_we_made(kafka: Kafka) -> None:
     assert await found(feed) == []
 
 
+@pytest.mark.proof
 async def test_looking_makes_no_topic(make_kafka: Callable[..., Kafka]) -> None:
     kafka = make_kafka(extra=["auto.create.topics.enable=true"])
     assert await found(feed_at(kafka.url())) == []

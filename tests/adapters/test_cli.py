@@ -102,6 +102,7 @@ def fill(path: Path) -> None:
     asyncio.run(write())
 
 
+@pytest.mark.parametrize("server", ["postgres", pytest.param("mariadb", marks=pytest.mark.proof)], indirect=True)
 def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
     fill(feed)
     status = tidelock("status", feed)

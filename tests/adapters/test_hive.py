@@ -6,7 +6,6 @@ import copy
 import itertools
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,7 +16,7 @@ import msgspec
 import pytest
 
 from bench.harness.hive_death import STEPS
-from bench.harness.lake import Lake
+from bench.harness.lake import HIVE, SPARK, Lake, killed_at
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.session import connect
@@ -35,7 +34,6 @@ from tidelock.adapters.hive.run import FirstRunRefused, Follower
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.engine.model.records import Position
 
-pytestmark = pytest.mark.usefixtures("room_for_spark")
 KINDS = """CREATE TABLE item (
     a INT, b VARCHAR(20) COLLATE utf8mb4_bin, c VARBINARY(8), d DECIMAL(12,2), e DATE, f DATETIME(6), g DOUBLE,
     h BIGINT UNSIGNED, k TINYINT, n TEXT, i BLOB, j DECIMAL(38,10), PRIMARY KEY (a, b, c)
@@ -46,31 +44,12 @@ ROWS = (
     "-3, '', '', 0, '1969-12-31', '1969-12-31 23:59:58.999999', NULL, NULL, NULL, NULL, NULL, NULL",
     "4, 'z', 'z', 0.01, NULL, NULL, 0, 1, 0, '𝄞', 'long', 1234567890.1234567890",
 )
-KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
 WAYS = [("parquet", True), ("parquet", False), ("orc", False)]  # a format, and whether this process merges
-OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
-SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
 IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
     "payload, cast(version AS string)"
 )
-
-
-@pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Rig]:
-    """Rig with what the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
-    folder = tmp_path_factory.mktemp("hive")
-    rig = Rig(mariadb, postgres, folder, "lake", hive=OPTIONS, spark=SPARK)
-    rig.target_url = f"hive://{folder}/warehouse"
-    work = rig.make(Mix())
-    try:
-        rig.load(work, 300)
-        killed_at(rig, KILLED_AT)
-        rig.load(work, 300, seed=2)
-        yield rig
-    finally:
-        rig.close()
 
 
 @pytest.fixture(autouse=True)
@@ -81,15 +60,9 @@ def small_buckets() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def lake(left: Rig, room_for_spark: None) -> Iterator[Lake]:
-    with opened(load(left.feed)) as hive:
-        yield Lake(hive.spark, left.folder)
-
-
 @pytest.fixture
 def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, left: Rig) -> Rig:
-    made = make_rig(mariadb, postgres, "hive", hive=OPTIONS)
+    made = make_rig(mariadb, postgres, "hive", hive=HIVE)
     made.target_url = left.target_url
     return made
 
@@ -107,14 +80,6 @@ def run_and_kill(rig: Rig, folder: Path, first: int, then: int) -> None:
     os.kill(run.pid, signal.SIGKILL)
     run.code(10.0)
     rig.load(work, then, seed=3)
-
-
-def killed_at(rig: Rig, step: str) -> None:
-    """The command: killed at this step of its next merge."""
-    program, rig.program = rig.program, [sys.executable, "-m", "bench.harness.hive_death", step]
-    code = rig.run("--until-caught-up").code(600.0)
-    rig.program = program
-    assert code == -signal.SIGKILL, f"{step}: {rig.said()}"
 
 
 def at_source(rig: Rig) -> list[tuple[Any, ...]]:
@@ -408,7 +373,7 @@ def test_what_merges_it_makes_no_difference(
     """This process or Spark, Parquet or ORC: the same rows, versions and parts; values from the ends of their types."""
     found = []
     for format, direct in ways:
-        rig = make_rig(mariadb, postgres, "alike", hive={**OPTIONS, "format": format})
+        rig = make_rig(mariadb, postgres, "alike", hive={**HIVE, "format": format})
         rig.target_url = left.target_url
         monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", merger.MOST_DIRECT_BYTES if direct else -1)
         monkeypatch.setattr(bucket_count, "BYTES", 0)  # what a format makes of a few rows differs
@@ -474,12 +439,13 @@ def test_a_table_without_a_key_is_refused(rig: Rig, lake: Lake) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("room_for_spark")
 def test_killed_at_every_step_of_a_merge(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
     """The command, by SIGKILL.  What is next mends it: another run of which the same becomes, or one that gets through;
     then current rows and all versions are those of a feed that nothing happened to."""
-    rig = make_rig(mariadb, postgres, "steps", hive=OPTIONS, spark=SPARK)
+    rig = make_rig(mariadb, postgres, "steps", hive=HIVE, spark=SPARK)
     rig.target_url = f"hive://{tmp_path}/warehouse"
     work = rig.make(Mix())
     steps = ["behind a table in the metastore", *(step for step in STEPS if step != "behind a table in the metastore")]
@@ -498,6 +464,7 @@ def test_killed_at_every_step_of_a_merge(
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("room_for_spark")
 def test_a_million_changes_and_more(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
 from tidelock.adapters.postgres.logical.last_read import kept_from
 from tidelock.adapters.postgres.logical.positions import lsn_of
 
-pytestmark = pytest.mark.usefixtures("room_for_spark")
 STATEMENTS = 200
 HIVE = {"merge_seconds": 1, "buckets": 2}
 OPTIONS = {
@@ -51,21 +50,6 @@ IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
     "payload, cast(version AS string)"
 )
-
-
-@pytest.fixture(scope="module")
-def lake(
-    tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server, room_for_spark: None
-) -> Iterator[Lake]:
-    """The rigs' PostgreSQL ends are not used."""
-    folder = tmp_path_factory.mktemp("lake")
-    rig = Rig(mariadb, postgres, folder, "lake", **OPTIONS)
-    rig.target_url = f"hive://{folder}/warehouse"
-    try:
-        with opened(load(rig.feed)) as hive:
-            yield Lake(hive.spark, folder)
-    finally:
-        rig.close()
 
 
 @pytest.fixture
@@ -471,6 +455,7 @@ def at_source(rig: Rig) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("room_for_spark")
 def test_a_million_rows_and_changes_meanwhile(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

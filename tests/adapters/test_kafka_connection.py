@@ -22,7 +22,7 @@ from tidelock.adapters.kafka import connection, topics
 from tidelock.adapters.kafka.connection import LogError, client_options, faust_options, reach
 from tidelock.adapters.kafka.topics import Topics, changes_topic, control_topic, ensure, look
 
-SECURED = ("sasl_plain", "tls", "scram_tls", pytest.param("scram", marks=pytest.mark.proof))
+SECURED = ("sasl_plain", "scram_tls", *(pytest.param(kind, marks=pytest.mark.proof) for kind in ("tls", "scram")))
 
 
 class Brokers(dict[str, Kafka]):
@@ -68,7 +68,7 @@ async def send(endpoint: Endpoint) -> None:
     ("kind", "sasl"),
     [
         ("sasl_plain", "plain"),
-        ("tls", None),
+        pytest.param("tls", None, marks=pytest.mark.proof),
         ("scram_tls", "scram-sha-256"),
         ("scram_tls", "scram-sha-512"),
         pytest.param("scram", "scram-sha-256", marks=pytest.mark.proof),
@@ -117,7 +117,7 @@ async def test_an_unknown_kind_of_login_is_said(secured: dict[str, Kafka]) -> No
 
 async def test_a_certificate_of_a_stranger_is_refused(secured: dict[str, Kafka], tmp_path: Path) -> None:
     stranger = authority(tmp_path, "stranger")
-    url = secured["tls"].url().replace(str(secured["tls"].ca), str(stranger))
+    url = secured["scram_tls"].url().replace(str(secured["scram_tls"].ca), str(stranger))
     error = await refused(url)
     assert "not to be trusted" in str(error)
     assert "sslrootcert" in error.hint
@@ -125,15 +125,15 @@ async def test_a_certificate_of_a_stranger_is_refused(secured: dict[str, Kafka],
 
 
 async def test_a_host_that_is_not_in_the_certificate_is_refused(secured: dict[str, Kafka]) -> None:
-    error = await refused(secured["tls"].url().replace("127.0.0.1", "0.0.0.0"))  # leads there, and is not in it
+    error = await refused(secured["scram_tls"].url().replace("127.0.0.1", "0.0.0.0"))  # leads there, and is not in it
     assert "not to be trusted" in str(error)
     assert "0.0.0.0" in str(error)
-    await reach(at(secured["tls"].url().replace("127.0.0.1", "localhost")))
-    await reach(at(secured["tls"].url().replace("127.0.0.1", "0.0.0.0").replace("verify-full", "verify-ca")))
+    await reach(at(secured["scram_tls"].url().replace("127.0.0.1", "localhost")))
+    await reach(at(secured["scram_tls"].url().replace("127.0.0.1", "0.0.0.0").replace("verify-full", "verify-ca")))
 
 
 async def test_plain_text_at_an_encrypted_listener(secured: dict[str, Kafka]) -> None:
-    error = await refused(f"kafka://{secured['tls'].bootstrap}/")
+    error = await refused(f"kafka://{secured['scram_tls'].bootstrap}/")
     assert "ended the conversation" in str(error)
     assert "sslmode" in error.hint
 

@@ -77,6 +77,7 @@ async def test_postgresql_takes_a_password_beyond_ascii(postgres: Postgres) -> N
         assert await talk.fetch("SELECT 1") == [(1,)]
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("room_for_spark")
 def test_spark_logs_in_whatever_the_platforms_charset_is(
     mariadb: MariaDb, mysql: MySql, postgres: Postgres, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ from bench.harness.workload.mix import Mix
 from bench.harness.workload.shop import Shop
 from bench.harness.workload.workload import Workload
 
-CHANGES = 3000
+CHANGES = 1500
 WITHOUT_LOCKS = """
 import msgspec
 from tidelock.adapters.app import run
@@ -94,7 +94,7 @@ def test_no_row_differs(
 def test_without_locks_churn_fails(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
     """What the others prove is worth as much as this: the work does collide where nothing orders it."""
     rig = make_rig(mariadb, postgres, "unlocked", lanes=8, batch_rows=100)
-    rig.load(rig.make(Churn()), CHANGES)
+    rig.load(rig.make(Churn()), 2 * CHANGES)
     command = [sys.executable, "-c", WITHOUT_LOCKS]
     code = Process(["run", str(rig.feed), "--until-caught-up"], rig.output, command).code(RUN_SECONDS)
     assert code in (0, 4), rig.said()

@@ -78,6 +78,7 @@ def test_the_next_run_adds_what_is_missing(rig: Rig) -> None:
     assert "older" not in rig.command("check").out
 
 
+@pytest.mark.parametrize("rig", ["mariadb", pytest.param("postgres", marks=pytest.mark.proof)], indirect=True)
 def test_init_prints_and_applies_it(rig: Rig) -> None:
     printed = rig.command("init")
     assert len(alters(printed.out)) == 1, printed.out
@@ -87,6 +88,7 @@ def test_init_prints_and_applies_it(rig: Rig) -> None:
     assert "nothing is missing" in rig.command("init").out
 
 
+@pytest.mark.parametrize("rig", ["postgres", pytest.param("mariadb", marks=pytest.mark.proof)], indirect=True)
 def test_a_user_who_may_not_is_told_the_statements(rig: Rig) -> None:
     stranger(rig)
     assert rig.catch_up_code() == 1

@@ -55,12 +55,23 @@ def found(report: VerifyReport) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("source", "target"), [("mariadb", "postgres"), pytest.param("mysql", "mariadb", marks=pytest.mark.proof)]
+    ("source", "target", "small_rows"),
+    [
+        pytest.param("mariadb", "postgres", 10_000, id="mariadb-postgres"),
+        pytest.param("mariadb", "postgres", 0, id="mariadb-postgres-spark", marks=pytest.mark.proof),
+        pytest.param("mysql", "mariadb", 0, id="mysql-mariadb-spark", marks=pytest.mark.proof),
+    ],
 )
 def test_rows_that_changed_since_a_position_are_compared_and_no_others(
-    source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
+    source: str,
+    target: str,
+    small_rows: int,
+    make_rig: Callable[..., Rig],
+    spark: object,
+    request: pytest.FixtureRequest,
 ) -> None:
-    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "since", spark={"small_rows": 0})
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig = make_rig(*servers, "since", spark={"small_rows": small_rows})
     rig.table("one", "id int PRIMARY KEY, v int")
     rig.table("two", "a varchar(20) NOT NULL, b decimal(6,2) NOT NULL, v int, PRIMARY KEY (a, b)")
     rig.table("still", "id int PRIMARY KEY, v int")

@@ -122,7 +122,7 @@ def test_a_worker_whose_feed_has_no_plan_yet_stops_at_once(
     try:
         until(lambda: "has no coordinator" in rig.said(), "a coordinator without its target")
         worker.signal(signal.SIGHUP)
-        assert worker.code(20.0) == 0, rig.said()
+        assert worker.code(90.0) == 0, rig.said()
     finally:
         if worker.running:
             worker.kill()

@@ -144,7 +144,13 @@ async def test_a_group_is_taken_from_its_owner_at_a_mysql_target(
         await owner.close()
 
 
-@pytest.mark.parametrize("purged", [False, True], ids=["the source has it", "the source lacks it too"])
+@pytest.mark.parametrize(
+    "purged",
+    [
+        pytest.param(False, id="the source has it", marks=pytest.mark.proof),
+        pytest.param(True, id="the source lacks it too"),
+    ],
+)
 def test_retention_that_cuts_unread_records_is_one_halt(
     purged: bool, make_rig: Callable[..., Rig], make_mariadb: Callable[..., Server], postgres: Server, kafka: Kafka
 ) -> None:

@@ -23,7 +23,7 @@ from tidelock.adapters.kafka.membership import consumer_group
 GROUPS = 3
 RATE = 400
 TAKEOVER_SECONDS = 12.0  # as promised
-LONGEST_SECONDS = 40.0  # on a machine full of other tests
+LONGEST_SECONDS = 120.0  # on a machine full of other tests: whoever hangs takes longer
 FAREWELL_SECONDS = 2.0
 KILLS = 3
 MANY_KILLS = 10

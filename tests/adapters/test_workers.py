@@ -79,10 +79,10 @@ def test_no_row_differs(
     workers = make_workers(mariadb, request.getfixturevalue(target), "exact", count)
     rig, workload = workers.rig, three_groups()
     rig.make(workload)
-    rig.load(workload, 4000)
+    rig.load(workload, 2000)
     workers.start()
     workers.until_owned(GROUPS)
-    rig.load(workload, 4000, seed=2)
+    rig.load(workload, 2000, seed=2)
     workers.until_caught_up()
     workers.assert_exact()
     plan = workers.plan
@@ -109,7 +109,7 @@ def test_transactions_stay_whole_in_one_group(make_workers: Make, mariadb: Serve
     workers = make_workers(mariadb, postgres, "whole", 2, consistency="transaction")
     rig, workload = workers.rig, three_groups()
     rig.make(workload)
-    rig.load(workload, 3000)
+    rig.load(workload, 1500)
     workers.start()
     workers.until_caught_up()
     workers.assert_exact()
@@ -117,6 +117,7 @@ def test_transactions_stay_whole_in_one_group(make_workers: Make, mariadb: Serve
     assert plan is not None and len({group for _, group in plan.tables}) == 1
 
 
+@pytest.mark.proof
 def test_a_worker_may_end_when_the_feed_has_caught_up(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "once", 1)
     rig = workers.rig
@@ -350,6 +351,7 @@ def assert_status(rig: Rig) -> None:
     assert "w1" in text and "w2" in text
 
 
+@pytest.mark.proof
 def test_a_prepare_without_an_answer_is_told(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     """In the status, by the worker that coordinates, and as a metric of every worker."""
     address = f"127.0.0.1:{free_port()}"

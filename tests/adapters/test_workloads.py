@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pymysql
@@ -131,12 +130,10 @@ def test_rate_and_stop(mariadb: MariaDb) -> None:
         connection.cursor().execute(workload.ddl("mariadb")[0])
         counts = workload.run(connection, 400, seed=1, rate=800)
         assert counts.changes == 400
-        assert 0.4 < counts.seconds < 5
+        assert counts.seconds > 0.4
         seen: list[int] = []
         threading.Timer(0.3, stop.set).start()
-        begun = time.monotonic()
         stopped = workload.run(connection, 100_000, seed=2, rate=200, stop=stop, progress=seen.append)
-    assert time.monotonic() - begun < 5
     assert 0 < stopped.changes < 100_000
     assert seen[-1] == stopped.changes
 

@@ -25,6 +25,7 @@ TREE_MB = 240.0
 STILL_SECONDS = 3.0  # the source tells whole seconds, and the page may be older than the stop
 
 
+@pytest.mark.proof
 def test_a_series_runs_and_its_file_tells_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "TOGETHER", 2)
     cases = [Case("1 table", 1, partial(Spread, 1), CHANGES), Case("5", 5, partial(Spread, 5, 2), CHANGES, lanes=2)]

@@ -58,7 +58,7 @@ def check(world: World, dialect: Dialect, before: Database, batches: list[list])
 
 
 @pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12))
 def test_a_merged_batch_is_serial_replay(world: World, dialect: Dialect, first: list, then: list, cut: int) -> None:
     history = History(world)
@@ -71,8 +71,18 @@ def test_a_merged_batch_is_serial_replay(world: World, dialect: Dialect, first: 
     check(world, dialect, before, [log[i : i + cut] for i in range(0, len(log), cut)])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=500, deadline=None)
+@given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12))
+def test_many_merged_batches_are_serial_replay(
+    world: World, dialect: Dialect, first: list, then: list, cut: int
+) -> None:
+    test_a_merged_batch_is_serial_replay.hypothesis.inner_test(world, dialect, first, then, cut)
+
+
+@pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
+@settings(max_examples=15, deadline=None)
 @given(first=drafts(8), then=drafts(10, 2))
 def test_log_order_is_serial_replay(world: World, dialect: Dialect, first: list, then: list) -> None:
     history = History(world)
@@ -518,7 +528,7 @@ def test_a_batch_that_grows(ground: str) -> None:
     run_state_machine_as_test(
         partial(GrowingBatch, GROUNDS[ground]),
         settings=settings(
-            max_examples=25, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
+            max_examples=10, stateful_step_count=15, deadline=None, derandomize=True, report_multiple_bugs=False
         ),
     )
 

@@ -62,7 +62,7 @@ def test_every_order_of_a_larger_world(groups: int, changes: int, crashes: int, 
     explore(World(groups, changes, crashes, failures), most=1_000_000)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_walks_through_a_larger_world(data: st.DataObject) -> None:
     world = World(groups=3, changes=3, crashes=2, failures=3)

@@ -56,7 +56,7 @@ def meet(one: dict[int, bool], other: dict[int, bool]) -> bool:
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda w: w.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(some=drafts(14, 6))
 def test_changes_that_must_keep_their_order_share_a_key(world: World, some: list) -> None:
     history = History(world)
@@ -75,7 +75,7 @@ EXACT = [w for w in WORLDS if w in (ACCOUNT, TWO_UNIQUES, COMPOSITE, FAMILY, BY_
 
 
 @pytest.mark.parametrize("world", EXACT, ids=lambda w: w.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(some=drafts(14, 6))
 def test_changes_that_need_no_order_share_none(world: World, some: list) -> None:
     """Holds where all values compare exactly; a row that changes its key also takes what it leaves alone."""

@@ -124,7 +124,7 @@ def history_of(world: World, first: list, then: list) -> tuple[History, object, 
 
 
 @pytest.mark.parametrize(("world", "dialect"), KEYED, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12), salt=st.integers(0, 9))
 def test_a_merged_batch_of_partial_rows_is_serial_replay_of_whole_ones(
     world: World, dialect: Dialect, first: list, then: list, cut: int, salt: int
@@ -139,8 +139,19 @@ def test_a_merged_batch_of_partial_rows_is_serial_replay_of_whole_ones(
         assert batched.content() == serial.content()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("world", "dialect"), KEYED, ids=lambda x: getattr(x, "name", ""))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=500, deadline=None)
+@given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12), salt=st.integers(0, 9))
+def test_many_merged_batches_of_partial_rows_are_serial_replay_of_whole_ones(
+    world: World, dialect: Dialect, first: list, then: list, cut: int, salt: int
+) -> None:
+    one = test_a_merged_batch_of_partial_rows_is_serial_replay_of_whole_ones
+    one.hypothesis.inner_test(world, dialect, first, then, cut, salt)
+
+
+@pytest.mark.parametrize(("world", "dialect"), KEYED, ids=lambda x: getattr(x, "name", ""))
+@settings(max_examples=15, deadline=None)
 @given(first=drafts(8), then=drafts(10, 2), salt=st.integers(0, 9))
 def test_log_order_of_partial_rows_is_serial_replay(
     world: World, dialect: Dialect, first: list, then: list, salt: int
@@ -171,7 +182,7 @@ def locked(world: World, log: list[Change]) -> list[dict[int, bool]]:
 
 
 @pytest.mark.parametrize("world", WHOLE_KEYS, ids=lambda w: w.name)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(some=drafts(14, 6), salt=st.integers(0, 9), whole=st.sets(st.integers(0, 3)))
 def test_partial_changes_that_must_keep_their_order_share_a_key(
     world: World, some: list, salt: int, whole: set[int]
