@@ -28,8 +28,11 @@ class BadRowSearch:
     found bad, in any piece, that only lack a row that they refer to.
     """
 
-    def __init__(self, changes: Sequence[Change], *, atomic: bool) -> None:
+    def __init__(self, changes: Sequence[Change], *, atomic: bool, replaces: bool = False) -> None:
+        """`replaces`: what is tried in log order may delete other rows of the target for its own, which what failed so
+        far might not."""
         self._atomic = atomic
+        self._replaces = replaces
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
@@ -87,7 +90,9 @@ class BadRowSearch:
         """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
-        if not self._atomic:
+        if self._merged and self._replaces and len(piece) == 1:
+            pass  # the same again, in log order
+        elif not self._atomic:
             self._row_failed(error, lacks_parent)
         elif (cut := _middle_transaction(piece)):
             self._split(cut)
