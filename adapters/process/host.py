@@ -40,12 +40,18 @@ def version(path: str) -> str:
     return found[0]
 
 
-def java(wanted_by: str) -> str:
-    """Returns the path of a Java that can run `wanted_by`: that of JAVA_HOME, else of the PATH.  Raises Missing."""
+def java_program() -> str:
+    """Returns the path of Java: that of JAVA_HOME, else of the PATH.  Raises Missing."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else program("java", JAVA_PACKAGE)
     if not Path(path).exists():
         raise Missing(f"JAVA_HOME is {home}, where no bin/java is: correct it, or unset it")
+    return path
+
+
+def java(wanted_by: str) -> str:
+    """Returns the path of a Java that can run `wanted_by`.  Raises Missing."""
+    path = java_program()
     found = version(path)
     if int(found.partition(".")[0]) < OLDEST_JAVA:
         raise Missing(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.process.host import Missing, java
-from tidelock.adapters.spark import guard
+from tidelock.adapters.spark import guard, kept_classes
 from tidelock.adapters.spark.cluster import ClusterRefused, await_executors, is_cluster, private
 from tidelock.adapters.spark.drivers import drivers
 from tidelock.adapters.spark.worker_python import worker_python
@@ -133,7 +133,7 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{folder}/"
-        f"log4j2.properties -Dderby.system.home={folder} {java_options}".rstrip(),
+        f"log4j2.properties -Dderby.system.home={folder} {_java_options()} {java_options}".rstrip(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "16",
@@ -150,6 +150,10 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
     path = folder / "spark.properties"
     path.touch(mode=0o600)
     path.write_text("".join(lines))
+
+
+def _java_options() -> str:
+    return f"{kept_classes.options()} {kept_classes.LATE}".lstrip()
 
 
 def _escaped(value: str) -> str:

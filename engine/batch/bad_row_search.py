@@ -116,7 +116,9 @@ class BadRowSearch:
         """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
-        if not self._atomic:
+        if self._merged and self._differs and len(piece) == 1:
+            pass  # the same again, in log order
+        elif not self._atomic:
             self._row_failed(error, lacks_parent)
         elif (cut := _middle_transaction(piece)):
             self._split(cut)
@@ -134,8 +136,6 @@ class BadRowSearch:
         if len(trial) > 1:
             self._split(len(piece) // 2)
             return
-        if self._merged and self._differs:
-            return  # the same again, in log order
         self.bad.append((trial[0], error))
         if lacks_parent:
             self.orphans[trial[0]] = None

@@ -607,6 +607,27 @@ async def test_a_serial_table_is_a_note(place: Place, source: str, target: str, 
     assert kinds(found, "error") == []
 
 
+LOOKS = [
+    ("verify-left-out", "note", "image", "id int PRIMARY KEY, g point", "id int PRIMARY KEY, g bytea", "t: g ("),
+    ("verify-no-key", "note", "image", "a int, b varchar(9)", "a int, b varchar(9)", "has no key"),
+    ("verify-impossible", "error", "version", SOURCE + ", v int", TARGET + ", v int", "t.v may be NULL"),
+]
+
+
+@pytest.mark.parametrize(("kind", "level", "verify", "source", "target", "told"), LOOKS)
+async def test_what_verify_cannot_look_at(
+    place: Place, kind: str, level: str, verify: str, source: str, target: str, told: str
+) -> None:
+    place.both(source, target)
+    assert kind not in kinds(await place.findings())
+    place.options = f"verify: {verify}\n"
+    version = ", version: v" if verify == "version" else ""
+    found = await place.findings(tables=f"[{{source: {place.schema}.*, target: {place.place}.*{version}}}]")
+    looked = next(f for f in found if f.kind == kind)
+    assert looked.level == level and told in looked.message, looked
+    assert level == "error" or not kinds(found, "error")
+
+
 async def test_excluded_key_column(place: Place) -> None:
     place.both()
     rules = f"[{{source: {place.schema}.t, columns: {{exclude: [id]}}}}]"

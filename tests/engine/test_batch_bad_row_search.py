@@ -124,6 +124,17 @@ def test_the_error_of_each_bad_row_is_kept() -> None:
     assert search.trial() == [changes[0], changes[2]] and not search.probing
 
 
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_change_alone_is_tried_in_log_order_where_that_may_make_room(atomic: bool) -> None:
+    """It failed in a batch of its own, which may replace nothing."""
+    changes = log(1)
+    search = BadRowSearch(changes, atomic=atomic, replaces=True)
+    search.failed("duplicate key")
+    assert (search.trial(), search.bad, search.probing) == (changes, [], False)
+    search.failed("duplicate key again")
+    assert search.bad == [(changes[0], "duplicate key again")] and search.trial() == []
+
+
 def test_an_empty_trial_cannot_fail() -> None:
     search = BadRowSearch(log(1), atomic=False)
     search.failed("duplicate key")

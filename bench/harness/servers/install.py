@@ -2,7 +2,7 @@
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
-what a start of Spark costs (`bench.harness.servers.spark_classes`), `compiler`, what builds the compiled forms
+what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
 (`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, and `debootstrap`, which
 makes the bare Debian that our images are tried on.  Run again, it does only what is
 missing.
@@ -30,6 +30,7 @@ from tidelock.adapters.compiled import build as compiled
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.process import host
 from tidelock.adapters.process.host import JAVA_PACKAGE
+from tidelock.adapters.spark import kept_classes
 from tidelock.adapters.spark.drivers import drivers
 from tidelock.adapters.spark.jars import MAVEN_PACKAGE
 
@@ -102,7 +103,7 @@ RECIPES = {
         lambda: str(spark_classes.there()),
         {},
         "Spark's classes: having Java write down how it holds them",
-        spark_classes.make,
+        kept_classes.make,
         "spark",
     ),
     "pgloader": Recipe(
