@@ -11,6 +11,7 @@
 | hive | how many changes a second does a Hive warehouse keep up with, exactly? |
 | stream | how soon does a stream of changes in Spark show something, and is it exact over SIGKILLs? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
+| sites | do sites that are all written to end equal under kills, cut lines and pauses, and is all that lost told? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
 
@@ -44,6 +45,7 @@ MODULES: Final = {
     "hive": ("bench.lake", "Changes a second that a Hive warehouse keeps up with."),
     "stream": ("bench.streaming", "How soon a stream of changes in Spark shows its first file."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),
+    "sites": ("bench.sites.command", "Sites that are all written to, under kills, restarts, cut lines and pauses."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),
 }

@@ -90,7 +90,7 @@ class Node:
 
 class Direction:
     """A feed from one site to another.  `options`: keys of its YAML; `sites`: of the part of that name.  `link`: what
-    it reads its source through, if that is not directly."""
+    it reads its source through, if that is not directly.  `tables`: rules of its YAML; none: all tables."""
 
     def __init__(self, network: Network, source: Node, target: Node, sites: Mapping[str, Any], **options: Any) -> None:
         self.source, self.target = source, target
@@ -99,6 +99,7 @@ class Direction:
         self.output = network.folder / f"{self.name}.log"
         self.options: dict[str, Any] = {"schema": network.books, "journal": str(self.journal), **options}
         self.sites: dict[str, Any] = {"source": source.site, "target": target.site, **sites}
+        self.tables: Sequence[Mapping[str, Any]] = ()
         self.process: Process | None = None
         self.link: Link | None = None
         self._network = network
@@ -108,13 +109,19 @@ class Direction:
         return f"{schema}-{source}-{target}"
 
     @property
+    def books(self) -> str:
+        """Schema of its bookkeeping."""
+        return self._network.books
+
+    @property
     def file(self) -> Path:
         options = {**self.options, **({"sites": self.sites} if self.sites else {})}
         server = self.source.server
         source = self.source.url
         if self.link is not None:
             source = source.replace(f"@{self.source.host}:{server.port}", f"@{self.link.address}")
-        feed = Feed(self.name, source, self.target.url, self._network.schema, lanes=2, options=options)
+        schema = self._network.schema
+        feed = Feed(self.name, source, self.target.url, schema, lanes=2, tables=self.tables, options=options)
         return feed.write(self._network.folder)
 
     def run(self) -> None:
