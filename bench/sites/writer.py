@@ -20,6 +20,8 @@ HOT: Final = 10
 """Keys that one in HOT_SHARE changes is of."""
 HOT_SHARE: Final = 50
 AWAY_SECONDS: Final = 0.2
+EMAILS: Final = 10
+"""Unique values, for each key; the fewer, the more sites want one."""
 REFUSED: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, pymysql.MySQLError, OSError, TimeoutError)
 
 
@@ -83,7 +85,7 @@ class Writer(threading.Thread):
         """Returns a change of the row, and its entry in the ledger.  `before`: the token that the row has."""
         self._made += 1
         token, rng = f"{self._node.site}-{self._made}", self._rng
-        email = f"m{rng.randrange(2 * self._keys)}"
+        email = f"m{rng.randrange(EMAILS * self._keys)}"
         if not before:
             change = f"INSERT INTO account (id, email, token, n) VALUES ({key}, '{email}', '{token}', {self._made})"
         elif rng.random() < 0.1:
