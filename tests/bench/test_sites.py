@@ -11,7 +11,9 @@ from bench.sites.run import run
 from bench.sites.topology import Unknown, named
 from bench.sites.written import Written
 
-CHAIN = [Written("eu-1", ""), Written("eu-2", "eu-1"), Written("us-1", "eu-1"), Written("", "us-2"), Written("us-2", "")]
+CHAIN = [
+    Written("eu-1", ""), Written("eu-2", "eu-1"), Written("us-1", "eu-1"), Written("us-2", ""), Written("", "us-2"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
