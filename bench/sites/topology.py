@@ -35,7 +35,7 @@ class Topology:
     def tables(self, schema: str) -> list[dict[str, Any]]:
         """The feeds' part of that name.  Sums add up where an arbiter decides."""
         if not self.arbiter:
-            return [{"source": f"{schema}.account"}]
+            return [{"source": f"{schema}.account*"}]
         groups = [{"columns": ["amount"], "policy": "delta"}, {"columns": ["token"], "policy": "arrival"}]
         return [{"source": f"{schema}.account"}, {"source": f"{schema}.total", "conflicts": {"groups": groups}}]
 
