@@ -285,7 +285,8 @@ class BatchScheduler:
             return
         self._watermark.receipt(batch.window, id_)
         self.parked_retry.park(batch.parked, batch.effect.parked, batch.search)
-        if decided is not None and batch.effect.decide is not None:
+        if batch.effect.decide is not None:
+            assert decided is not None, f"{id_}: a sink says what it has decided"
             self.conflicts.update(decided.conflicts)
             if decided.parked:
                 self.parked_retry.park(batch.covered, [batch.effect.decide.parked], None)

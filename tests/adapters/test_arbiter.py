@@ -3,6 +3,7 @@ row is told, and what lost is kept."""
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
@@ -233,3 +234,20 @@ def test_what_waits_behind_a_failed_row_is_told_too_and_an_operator_decides(made
     assert rig.command("rows", "retry", "@", "--all").code == 0
     assert rig.catch_up_code() == 0
     assert up.rows("stop")[1] == ("u1", 9, 5, 5)
+
+
+def test_both_feeds_of_a_pair_name_one_arbiter(made: Made) -> None:
+    """What the refusal advises lets the feed run."""
+    up = made("mysql", "mariadb")
+    rig = up.rig
+    up.tables(["stop"])
+    for conflicts, words in (({"arbiter": "spoke"}, "names spoke as arbiter"), (None, "decides no conflicts")):
+        rig.options["conflicts"] = conflicts
+        if conflicts is None:
+            del rig.options["conflicts"]
+        said = rig.command("run", "@", "--until-caught-up")
+        assert said.code == 1 and words in said.err, said
+        assert "another feed names arbiter as arbiter" in said.err
+    (advised,) = re.findall(r"UPDATE .* WHERE site = '\w+'", said.err)
+    rig.at_target(advised)
+    rig.catch_up()

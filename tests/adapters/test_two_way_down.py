@@ -87,7 +87,7 @@ def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> N
 
 
 @PROOF
-@pytest.mark.parametrize(("seed", "policy"), [(0, "arrival"), (1, "arbiter"), (2, "delete wins")])
+@pytest.mark.parametrize(("seed", "policy"), [(0, "arrival"), (1, "arbiter"), (2, "delete wins"), (3, "stop")])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_writers_at_both_sites_while_feeds_are_killed(
     eu: str, us: str, seed: int, policy: str, pair: Callable[..., Pair]
