@@ -61,6 +61,7 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
     if restarted:
         both.down.stop()
         both.run_down()
+    spoke.send("INSERT INTO lamp VALUES (77, 'crosses nothing', 0)")
     spoke.send("BEGIN", "DELETE FROM note WHERE id = 2")
     both.catch_up(both.up)
     assert [row[1] for row in arbiter.notes()[:3]] == ["s", "s", "h"]
@@ -74,6 +75,9 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
     both.tell("lamp", 1, None)
     arbiter.send("INSERT INTO lamp VALUES (2, 'h', 2)")
     until(both.equal, "rows that the arbiter stands by")
+    both.down.stop()
+    went = {int((row.after or row.before or (0,))[0]) for row in both.down.carried()}
+    assert (77 in went) is restarted, "what crosses nothing goes back from below the floor alone"
 
 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
