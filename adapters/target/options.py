@@ -20,6 +20,7 @@ class SinkOptions:
     for the older owner's open batches, end after `lock_timeout_seconds`; None: after the database's usual time here.
     `replace`: steps may delete rows for others (`on_conflict: replace`).  `stamps`: rows come with stamps of their own,
     so the tables' triggers stand aside.  `arbitrates`: the target is the arbiter of conflicts, and batches may decide.
+    `displaces`: the source is, and rows of the target may have to make room.
     `synchronous_commit`: PostgreSQL's setting of that name; MySQL's servers have it of their own.
     """
 
@@ -39,3 +40,4 @@ class SinkOptions:
     replace: bool = False
     stamps: bool = False
     arbitrates: bool = False
+    displaces: bool = False

@@ -25,6 +25,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None 
         replace=feed.on_conflict == "replace",
         stamps=feed.conflicts is not None and feed.conflicts.stamp is not None,
         arbitrates=feed.direction == "up",
+        displaces=feed.direction == "down",
         target_name=mapping.target,
         eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
         entry=entry,
