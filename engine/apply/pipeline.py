@@ -175,7 +175,7 @@ class Pipeline:
         elif self.streaming.answers(event.id):
             failure = self.streaming.failed(event.failure)
         elif policy(event.failure) in (Policy.RETRY, Policy.SPLIT):
-            self.batches.failed(event.id, event.failure)
+            self.batches.failed(event.id, event.failure, event.suspects)
         else:
             failure = event.failure
         if failure is not None:

@@ -9,21 +9,24 @@ which may do where its merged form does not (a unique index over what the log do
 growing prefixes that are rolled back find each bad change, and the rest commits at once with it parked.
 
 A feed to an arbiter of conflicts decides about the change that fails alone (`BadRowSearch.refusals`): it is not bad,
-unless nothing can be decided either.
+unless nothing can be decided either.  Its target says which rows are in conflict, and the batch is cut by that first
+(`conflict_cut`), as many small conflicts make many trials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from tidelock.engine.model.errors import Failure
+from tidelock.engine.batch.conflict_cut import Locks, Suspect, parted, suspected
+from tidelock.engine.model.errors import IN_CONFLICT, ErrorKind, Failure
 from tidelock.engine.model.options import Options
 from tidelock.engine.parallel.segments import Change
 
 RUN: Final = 16
 """Each trial carries what is parked with it, so a longer run costs more than its commits save."""
 _REFUSALS: Final = 2
+_SUSPECT: Final = Failure(ErrorKind.ROW, IN_CONFLICT)
 
 
 class BadRowSearch:
@@ -32,8 +35,8 @@ class BadRowSearch:
     `trial()` says what to try next; report `succeeded` or `failed`; `finished` once all is committed or parked.
     `bad`: changes found bad in the present piece, with their errors; they are parked by its commit.  `orphans`: those
     found bad, in any piece, that only lack a row that they refer to.
-    `refusals`: of the only change of the trial, where it is to be decided about: by the target as it came, then of what
-    was decided.
+    `refusals`: of the changes of the trial, where they are to be decided about: by the target as they came, then of
+    what was decided about the only one.
     """
 
     def __init__(
@@ -47,6 +50,8 @@ class BadRowSearch:
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
         self._lacks_parent = False
+        self._suspects: set[Change] = set()
+        self._clear: set[Change] = set()  # cut off, and not tried yet
         self._reset()
 
     @classmethod
@@ -60,6 +65,8 @@ class BadRowSearch:
     def _reset(self) -> None:
         self.bad: list[tuple[Change, str]] = []
         self.refusals: list[Failure] = []
+        if self._pieces and self.piece[0] in self._suspects:
+            self.refusals.append(_SUSPECT)
         self._good = 0  # a prefix of this length is known to work, once the bad ones are left out
         self._tried = len(self._pieces[-1]) if self._pieces else 0
         self._failing = self._tried + 1
@@ -79,6 +86,11 @@ class BadRowSearch:
     def probing(self) -> bool:
         """True if the trial is only to learn from: hold it, then roll it back."""
         return self._tried < len(self.piece)
+
+    @property
+    def in_order(self) -> bool:
+        """False for a trial that need not run in log order, as the search has not begun for it."""
+        return self.piece[0] not in self._clear
 
     def trial(self) -> list[Change]:
         """The changes to run now, in log order; those of `bad` are left out."""
@@ -112,10 +124,32 @@ class BadRowSearch:
         self.refusals.append(failure)
         return True
 
+    def cut(
+        self, suspects: Collection[Suspect], locks_of: Callable[[Sequence[Change]], Sequence[Locks]]
+    ) -> bool:
+        """Takes the report that the target refused the trial and says these rows are in conflict; returns whether the
+        piece is cut by that, else the refusal is to be reported too."""
+        piece = self.piece
+        found = [change for change in suspected(piece, suspects) if change not in self._suspects]
+        if not self._decides or self._atomic or len(piece) == 1 or not found:
+            return False
+        self._suspects.update(found)
+        clear, behind = parted(piece, locks_of(piece), self._suspects)
+        again = not self.in_order  # rows change meanwhile: what is shorter is less often late
+        self._clear.difference_update(piece)
+        self._clear.update(clear)
+        half = (len(clear) + 1) // 2 if again else len(clear)
+        self._pieces.pop()
+        self._pieces += [part for part in (*reversed(behind), clear[half:], clear[:half]) if part]
+        self._merged = False
+        self._reset()
+        return True
+
     def failed(self, error: str, *, lacks_parent: bool = False) -> None:
         """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
+        self._clear.difference_update(piece)
         if self._merged and self._differs and len(piece) == 1:
             pass  # the same again, in log order
         elif not self._atomic:

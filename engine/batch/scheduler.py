@@ -13,6 +13,7 @@ from tidelock.engine.batch import arbitration, checked_steps
 from tidelock.engine.batch.backoff import Backoff, delay_us
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
+from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_retry import ParkedRetry
@@ -231,7 +232,7 @@ class BatchScheduler:
         reached = covered if search is None else search.tried
         bad = {} if search is None else dict(search.bad)
         run, parked = self.parked_rows.sift(reached, bad) if bad or len(self.parked_rows) else (reached, [])
-        probing = search is not None and search.probing
+        up, probing = self._options.direction == "up", search is not None and search.probing
         id_, places = self._next_id(), ((c.source, c.number, c.ordinal) for c in covered)
         batch.parked = [change for change, _ in parked]
         decided = None
@@ -241,7 +242,7 @@ class BatchScheduler:
         batch.effect = ApplyBatch(
             id=id_,
             lane=batch.lane,
-            steps=self.steps(run, parked, in_order=search is not None),
+            steps=self.steps(run, parked, in_order=search is not None and search.in_order),
             covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
             parked=rows_to_park(parked, id_, search.orphans if search is not None else (), batch.provenance.origin),
@@ -249,7 +250,8 @@ class BatchScheduler:
             origin=batch.provenance.origin,
             seen=batch.provenance.seen,
             decide=decided,
-            told=arbitration.told(batch.parked) if self._options.direction == "up" else (),
+            told=arbitration.told(batch.parked) if up else (),
+            scan=up and not self._order.atomic and len(run) > 1,
         )
         self._dispatch(batch)
 
@@ -363,9 +365,9 @@ class BatchScheduler:
         self._backoff.add(batch, self.now + (0 if self._order.is_head(batch.turn) else self._options.commit_bound_us))
         self._commit_next(None)
 
-    def failed(self, id_: EffectId, failure: Failure) -> None:
+    def failed(self, id_: EffectId, failure: Failure, suspects: Sequence[Suspect] = ()) -> None:
         """Takes the answer that a batch is rolled back at the target, or in doubt: the identical batch is sent again,
-        or the bad row is looked for."""
+        or the bad row is looked for, with these suspects."""
         if self.parked_retry.answers(id_):
             self.parked_retry.failed(failure, self.now)
             return
@@ -381,7 +383,7 @@ class BatchScheduler:
         del self._batches[id_]
         if batch.search is None:
             batch.search = BadRowSearch.under(self._options, batch.changes)
-        if not batch.search.decides_about(failure):
+        if not (batch.search.cut(suspects, self.dispatcher.keys_of) or batch.search.decides_about(failure)):
             waits = self._options.direction != "down"  # else what it would be written over is the spoke's own by then
             batch.search.failed(failure.message, lacks_parent=waits and lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING

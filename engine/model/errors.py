@@ -14,6 +14,9 @@ RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copi
 DIFFERS: Final = "a row is not as the log has it before the change"
 """Words for a row that `verify: image` has found to be another; what was found and what was expected follows."""
 
+IN_CONFLICT: Final = "in conflict with what stands at the arbiter; `tidelock conflicts list FEED` has both"
+"""Words for a change that was decided about as its target said so of its row, before it was tried."""
+
 MISSING: Final = (
     "a row that an update changed is not there, and it cannot be inserted, as the source's log lacks the long values "
     "that the update left alone; `tidelock verify FEED --report FILE`, then `tidelock repair FEED --from-report FILE`, "

@@ -172,7 +172,7 @@ class ApplyBatch(msgspec.Struct, gc=False):
     `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
     `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
     `decide`: then a change to decide about; such a batch has no steps and is never held.  `told`: rows to tell, after
-    all else.
+    all else.  `scan`: if a row is refused, the answer tells which rows are in conflict (`BatchFailed.suspects`).
     Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
     """
 
@@ -188,6 +188,7 @@ class ApplyBatch(msgspec.Struct, gc=False):
     seen: Position | None = None
     decide: DecideChange | None = None
     told: tuple[RowsToTell, ...] = ()
+    scan: bool = False
 
 
 class ApplyPiece(msgspec.Struct, gc=False):

@@ -99,10 +99,14 @@ class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):
 
 class BatchFailed(msgspec.Struct, frozen=True):
     """Reply to `ApplyBatch`, `ApplyPiece`, `CommitBatch`, `MergeChunk` and `FindRefused`: it is rolled back, or its
-    COMMIT is in doubt (`failure.kind`)."""
+    COMMIT is in doubt (`failure.kind`).
+
+    `suspects`: tables and keys of rows that were in conflict just afterwards, where that was asked (`ApplyBatch.scan`).
+    It is a hint: some may be missing, and some too many."""
 
     id: EffectId
     failure: Failure
+    suspects: tuple[tuple[TableName, Row], ...] = ()
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, gc=False):

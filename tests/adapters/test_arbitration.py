@@ -20,14 +20,16 @@ from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.target import arbitration
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.engine.batch.checked_steps import image_steps, image_steps_in_order
+from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_rows import parked_row
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import GroupWords, TableWords
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId, RowsToTell
-from tidelock.engine.protocol.events import BatchCommitted, Decided, TakenOver
+from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId, RowsToTell, Step
+from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided, TakenOver
 
 PROOF = pytest.mark.proof
 SERVERS = ["postgres", "mariadb", pytest.param("mysql", marks=PROOF)]
@@ -89,6 +91,17 @@ class Arbiter:
         change = Change(self.table, before, after, "0-1", next(self.counters), 0)
         parked = parked_row(change, "differs", EffectId(1, 1), 0)
         return DecideChange(self.table, before, after, words, parked)
+
+    def changes(self, *images: tuple[Row | None, Row | None]) -> list[Change]:
+        return [Change(self.table, *pair, "0-1", next(self.counters), 0) for pair in images]
+
+    def suspects(self, steps: list[Step]) -> list[Row]:
+        """The keys that are told of a batch which is refused."""
+        batch = ApplyBatch(EffectId(self.epoch, next(self.counters)), 0, steps, b"covered", 1, scan=True)
+        answer = self.apply(batch)
+        assert isinstance(answer, BatchFailed), answer
+        assert all(table == self.name for table, _ in answer.suspects)
+        return sorted(key for _, key in answer.suspects)
 
     def rows(self) -> list[tuple[Any, ...]]:
         return self.session.rows("SELECT CONCAT(id, ''), u, CONCAT(n, '') FROM t ORDER BY id")
@@ -189,3 +202,43 @@ def test_a_row_is_told_as_the_servers_own_log_has_it(server: str, made: Made) ->
         "nothing": None,
     }  # fmt: skip
     assert (msgspec.msgpack.decode(bytes(other)), none) == ({"id": "7.00"}, None)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_batch_that_is_refused_is_told_with_the_rows_in_conflict(server: str, made: Made) -> None:
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 9), (4, 'd', 4), (6, 'held', 6)")
+    at.session.send("INSERT INTO t VALUES (8, NULL, 9), (9, '', 9)")
+    changes = at.changes(
+        ((1, "a", 1), (1, "a", 2)),
+        ((2, "b", 1), (2, "b", 2)),  # it is another
+        ((3, "c", 1), (3, "c", 2)),  # it is not there
+        (None, (4, "dd", 4)),  # it is there
+        (None, (5, "held", 5)),  # another row has its value
+        ((8, None, 8), None),  # it is another
+        ((9, "", 9), None),
+        (None, (7, None, 7)),
+        ((7, None, 7), (7, "new", 7)),
+        ((1, "a", 2), (1, "aa", 3)),
+    )
+    ranks = Ranks({at.name: at.table.target}, {})
+    in_conflict = [(2,), (3,), (4,), (5,), (8,)]
+    assert at.suspects(image_steps(changes, ranks)) == in_conflict
+    assert at.suspects(image_steps_in_order(changes)) == in_conflict
+    moves = at.changes(((9, "", 9), (2, "i", 9)), ((6, "held", 6), (10, "h", 6)), ((10, "h", 6), (11, "b", 6)))
+    assert at.suspects(image_steps_in_order(moves)) == [(2,), (11,)], "a key, and a value"
+    assert len(at.rows()) == 6
+
+
+@pytest.mark.parametrize("server", ["mariadb"])
+def test_keys_that_this_server_does_not_join_are_looked_for_one_by_one(server: str, made: Made) -> None:
+    at = made(server)
+    at.session.send("DROP TABLE t")
+    at.session.send("CREATE TABLE t (id varchar(9) CHARACTER SET latin1 PRIMARY KEY, n int)")
+    at.session.send("INSERT INTO t VALUES ('ü', 1), ('ö', 9), ('ä', 1)")
+    taken = at.take_over()
+    shape = Shape(TableName("src", "t"), (Column("id", Kind.TEXT), Column("n", Kind.INT)))
+    at.epoch, at.table = taken.epoch, Binding(0, shape, taken.tables[at.name])
+    changes = at.changes((("ü", 1), ("ü", 2)), (("ö", 1), ("ö", 2)), (None, ("ä", 1)), (None, ("ß", 1)))
+    assert at.suspects(image_steps_in_order(changes)) == [("ä",), ("ö",)]

@@ -39,7 +39,7 @@ class CheckedStatements(TableStatements):
 
     def update_compared(self, rows: Sequence[Row], befores: Sequence[Row]) -> Iterator[bytes]:
         """Set the columns that no unique index holds, of rows that are as before."""
-        texts = _joined(self._rows(self._render_update, rows), self._rows(self._render_was, befores))
+        texts = joined(self._rows(self._render_update, rows), self._rows(self._render_was, befores))
         tail = self._tail(self._set) + self._as_before("tide_old")
         return self._cut(self._head("UPDATE ", self._set, self.compared), self._next, texts, tail)
 
@@ -47,7 +47,7 @@ class CheckedStatements(TableStatements):
         """Delete rows that are as before."""
         keys = [self.table.key_of(row) for row in befores]
         texts = self._rows(self._render_keys, keys, self.table.key)
-        texts = _joined(texts, self._rows(self._render_was, befores)) if self.compared else texts
+        texts = joined(texts, self._rows(self._render_was, befores)) if self.compared else texts
         head = self._head(f"DELETE {self._name} FROM ", (), self.compared)
         tail = f") tide_new STRAIGHT_JOIN {self._name}{self._by_key} ON {self._join(self._name)}"
         return self._cut(head, self._next, texts, tail + self._as_before(self._name))
@@ -184,6 +184,6 @@ class CheckedStatements(TableStatements):
         return statement
 
 
-def _joined(texts: Sequence[str], more: Sequence[str]) -> list[str]:
+def joined(texts: Sequence[str], more: Sequence[str]) -> list[str]:
     """Joins two lists of rows `(…)` to one of longer rows."""
     return [f"{text[:-1]},{rest[1:]}" for text, rest in zip(texts, more, strict=True)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.mysql.target.suspect_scan import SuspectScan
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.target.chunks import ChunkSink
@@ -92,6 +93,7 @@ class MySqlSink(ChunkSink):
         self._arbitration = Arbitration(
             self._bookkeeping, conflicts, self._audit, self._statements_of, self._checked_of
         )
+        self._scan = SuspectScan()
         self._gate = DeadlockGate()
         self._arbitrates = options.arbitrates
         self._last_control = Control("running", ())
@@ -110,8 +112,10 @@ class MySqlSink(ChunkSink):
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
         if effect.decide is not None or effect.told:
-            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
-        return await lane.begin(effect.id, self._transact(lane, effect))
+            work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
+        else:
+            work = self._transact(lane, effect)
+        return await lane.begin(effect.id, self._scan.after(lane, effect, work))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         deadlocks = 0
@@ -351,6 +355,7 @@ class MySqlSink(ChunkSink):
         self._statements.clear()
         self._checked.clear()
         self._arbitration.forget_tables()
+        self._scan.forget_tables()
 
     async def _drop_all(self) -> None:
         self._forget_tables()

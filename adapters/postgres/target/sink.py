@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -41,6 +41,7 @@ from tidelock.adapters.postgres.target.outcomes import outcome
 from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
+from tidelock.adapters.postgres.target.suspect_scan import SuspectScan
 from tidelock.adapters.postgres.target.takeover import Takeover
 from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.target.chunks import ChunkSink
@@ -80,6 +81,7 @@ class PostgresSink(ChunkSink):
         self._script = BatchScript(self._bookkeeping, zero_dates)
         conflicts = ConflictSql(options.schema, feed, group, options.sites)
         self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates)
+        self._scan = SuspectScan(zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
         super().__init__(self._copying)
@@ -110,13 +112,16 @@ class PostgresSink(ChunkSink):
     def _forget_tables(self) -> None:
         self._script.steps.forget_tables()
         self._arbitration.forget_tables()
+        self._scan.forget_tables()
 
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
         if effect.decide is not None or effect.told:
-            return await lane.begin(effect.id, self._arbitration.apply(lane, effect))
-        return await lane.begin(effect.id, self._transact(lane, effect))
+            work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
+        else:
+            work = self._transact(lane, effect)
+        return await lane.begin(effect.id, self._scan.after(lane, effect, work))
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)

@@ -1,0 +1,66 @@
+"""The scan of a refused batch for rows in conflict, at MySQL and MariaDB (`ApplyBatch.scan`).
+
+It reads in a transaction of its own and locks nothing.  It is a hint: where it fails, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
+
+import msgspec
+
+from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
+from tidelock.adapters.mysql.target.fencing import Fenced
+from tidelock.adapters.mysql.target.lane import Lane
+from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
+from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
+from tidelock.adapters.ports.sink import BatchAnswer
+from tidelock.adapters.target.suspect_looks import in_conflict, looks_of
+from tidelock.engine.batch.conflict_cut import Suspect
+from tidelock.engine.model.errors import ErrorKind
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ApplyBatch, Step
+from tidelock.engine.protocol.events import BatchFailed
+
+
+class SuspectScan:
+    """Scans the batches of a sink."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Binding, SuspectStatements] = {}
+
+    def forget_tables(self) -> None:
+        """Forget the tables as they were."""
+        self._tables.clear()
+
+    async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
+        """Return the batch's answer, with suspects where they are asked for."""
+        answer = await work
+        if not effect.scan or not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:
+            return answer
+        try:
+            suspects = await self._scan(await lane.ready(), effect.steps)
+        except (Unwritable, StatementFailed, Fenced, *SERVER_ERRORS):
+            suspects = []
+        await lane.leave()
+        return msgspec.structs.replace(answer, suspects=tuple(suspects))
+
+    async def _scan(self, session: TargetSession, steps: Sequence[Step]) -> list[Suspect]:
+        found: list[Suspect] = []
+        for table, looks in looks_of(steps).items():
+            keys = await in_conflict(table, looks, self._of(session, table), partial(_numbers, session))
+            found += [(table.name, key) for key in keys]
+        return found
+
+    def _of(self, session: TargetSession, table: Binding) -> SuspectStatements:
+        statements = self._tables.get(table)
+        if statements is None:
+            made = SuspectStatements(table, session.dialect, session.packet_bytes)
+            statements = self._tables[table] = made
+        return statements
+
+
+async def _numbers(session: TargetSession, queries: Iterable[bytes]) -> set[int]:
+    return {int(n) for query in queries for answer in await session.run([query]) for (n,) in answer.rows}

@@ -1,0 +1,104 @@
+"""A batch that is cut by what its target says is in conflict: what shares a key keeps its order, nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.world import ACCOUNT, change
+from tidelock.engine.batch.bad_row_search import BadRowSearch
+from tidelock.engine.batch.conflict_cut import Locks, parted
+from tidelock.engine.model.errors import ErrorKind, Failure
+from tidelock.engine.model.options import Options
+from tidelock.engine.parallel.segments import Change
+
+(ACCOUNTS,) = ACCOUNT.bindings()
+REFUSED = Failure(ErrorKind.ROW, "refused")
+LOCKS = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=2)
+
+
+def log(count: int) -> list[Change]:
+    return [change(ACCOUNTS, None, (n, None, 0), number=n, ordinal=0) for n in range(count)]
+
+
+def share(one: Locks, other: Locks) -> bool:
+    return any(a == b and (x or y) for a, x in one for b, y in other)
+
+
+class Target:
+    """An arbiter that takes a trial without changes in conflict, and decides about any.
+
+    `says`: of what it takes a row to be in conflict.  `firm`: a change that cannot even be decided about."""
+
+    def __init__(self, conflicts: list[Change], says: list[Change], firm: list[Change]) -> None:
+        self.conflicts = conflicts
+        self.says = [(ACCOUNTS.name, ACCOUNTS.key_of(c.after)) for c in says if c.after is not None]
+        self.firm = firm
+        self.covered: list[Change] = []
+        self.decided: list[Change] = []
+        self.transactions = 1
+
+    def work_off(self, search: BadRowSearch, locks: dict[Change, Locks]) -> None:
+        """Begins after the whole batch has failed."""
+        self.refuse(search, locks)
+        while not search.finished:
+            self.transactions += 1
+            assert self.transactions < 3000, "it comes to an end"
+            trial = search.trial()
+            refused = [c for c in trial if c in self.firm or (c in self.conflicts and not search.refusals)]
+            if refused and not (len(search.refusals) == 2 and len(trial) == 1 and trial[0] not in self.firm):
+                self.refuse(search, locks)
+                continue
+            self.decided += trial if search.refusals else []
+            self.covered += search.piece
+            search.succeeded()
+
+    def refuse(self, search: BadRowSearch, locks: dict[Change, Locks]) -> None:
+        says = [] if search.refusals else self.says
+        if not (search.cut(says, lambda some: [locks[c] for c in some]) or search.decides_about(REFUSED)):
+            search.failed("refused")
+
+
+@given(data=st.data())
+def test_every_change_is_covered_once_and_what_shares_a_key_in_log_order(data: st.DataObject) -> None:
+    changes = log(data.draw(st.integers(1, 14)))
+    locks: dict[Change, Locks] = {one: data.draw(LOCKS) for one in changes}
+    some = st.lists(st.sampled_from(changes), max_size=6, unique=True)
+    target = Target(data.draw(some), data.draw(some), data.draw(some))
+    search = BadRowSearch.under(Options(direction="up"), changes)
+    target.work_off(search, locks)
+    assert sorted(target.covered, key=changes.index) == changes
+    for later, one in enumerate(target.covered):
+        for other in target.covered[:later]:
+            assert other.number < one.number or not share(locks[one], locks[other])
+    assert set(target.conflicts) - set(target.firm) <= set(target.decided)
+
+
+@given(data=st.data())
+def test_what_follows_a_change_in_conflict_is_not_clear(data: st.DataObject) -> None:
+    changes = log(data.draw(st.integers(1, 14)))
+    locks = [data.draw(LOCKS) for _ in changes]
+    suspects = set(data.draw(st.lists(st.sampled_from(changes), max_size=6)))
+    clear, behind = parted(changes, locks, suspects)
+    assert not suspects & set(clear)
+    assert [c for piece in behind for c in piece] == [c for c in changes if c not in clear], "in log order"
+    must = dict.fromkeys(range(len(changes)), False)
+    for n, one in enumerate(changes):
+        must[n] = one in suspects or any(must[m] and share(locks[n], locks[m]) for m in range(n))
+    assert clear == [one for n, one in enumerate(changes) if not must[n]], "and no more than that waits"
+    for piece in behind:
+        decided = [c in suspects for c in piece]
+        assert all(decided) or not any(decided)
+        together = [locks[c.number] for c in piece] if decided[0] else []
+        assert not any(share(a, b) for n, a in enumerate(together) for b in together[:n]), "decided about apart"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_conflicts_that_are_told_cost_few_transactions(told: bool) -> None:
+    changes = log(750)
+    conflicts = changes[::10]
+    target = Target(conflicts, conflicts if told else [], [])
+    target.work_off(BadRowSearch.under(Options(direction="up"), changes), {c: [(c.number, True)] for c in changes})
+    assert target.decided == conflicts
+    assert target.transactions == 77 if told else target.transactions > 400, target.transactions
