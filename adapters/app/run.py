@@ -253,7 +253,15 @@ async def _run(
         taken.checkpoint,
         forms,
     )
-    copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
+    exact = feed.conflicts is not None and feed.conflicts.echo == "exact"
+    copies = Copies(
+        machine,
+        sink,
+        SparkCopier(feed, progress.message),
+        progress.message,
+        essential=first_copy,
+        at_first_alone=options.direction == "down" and exact,
+    )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
