@@ -166,6 +166,14 @@ async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
         await ensure(feed.log_url, feed.name, first_partitions(feed))
 
 
+def _ended(feed: Feed, statement: PlannedStatement) -> str:
+    """Returns a statement with its end; MySQL's client would end a trigger at the first `;` in its body."""
+    place = feed.source_url if statement.side == "source" else feed.target_url
+    if place.dialect == "mysql" and statement.sql.startswith("CREATE TRIGGER"):
+        return f"DELIMITER //\n{statement.sql}//\nDELIMITER ;"
+    return f"{statement.sql};"
+
+
 def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool, words: _Words) -> None:
     """Prints the statements as SQL that can be piped into a client: everything else is comments."""
     if not plan:
@@ -174,7 +182,7 @@ def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool, wor
         if not applied or statement.administrator:
             who = ", by an administrator" if statement.administrator else ""
             print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
-            print(f"-- {statement.sql}\n" if statement.side == "log" else f"{statement.sql};\n")
+            print(f"-- {statement.sql}\n" if statement.side == "log" else f"{_ended(feed, statement)}\n")
     if applied and plan:
         ran = sum(s.side == "target" and _applied(s) for s in plan)
         at_source = sum(s.side == "source" and not s.administrator for s in plan)

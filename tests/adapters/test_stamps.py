@@ -364,6 +364,8 @@ def test_what_stamps_need_is_made_and_looked_after(mariadb: MariaDb, postgres_so
         assert said.code == 1
         assert "late has no trigger late_tl_look as stamps need it" in words
         assert "late has no trigger tidelock_bury as stamps need it" in words
+    printed = feed.command("init").out
+    assert "DELIMITER //\nCREATE TRIGGER" in printed and "CREATE OR REPLACE TRIGGER tidelock_bury" in printed
     assert feed.command("init", "--apply").code == 0
     caught_up(pair, "eu>us")
     for node in pair.nodes.values():
