@@ -32,8 +32,8 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
 
     A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
     older version's bookkeeping lacks.  A later run goes on where the target's checkpoint says: the log may hold the
-    very statements that make the tables alike, so the machine judges each table when its rows come.  What stamps need is
-    looked at each time: rows that come without a trigger are lost in conflicts.
+    very statements that make the tables alike, so the machine judges each table when its rows come.  What stamps need
+    is looked at each time: rows that come without a trigger are lost in conflicts.
     """
     lacking = await look_at_books(target, feed.schema)
     if "tidelock_owner" not in lacking.tables:

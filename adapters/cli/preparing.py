@@ -103,6 +103,13 @@ async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
     return plan
 
 
+def _ended(statement: PlannedStatement) -> str:
+    """Returns a statement with its end; MySQL's client would end a trigger at the first `;` in its body."""
+    if statement.sql.startswith("CREATE TRIGGER") and ";" in statement.sql:  # PostgreSQL's call a function
+        return f"DELIMITER //\n{statement.sql}//\nDELIMITER ;"
+    return f"{statement.sql};"
+
+
 def print_plan(name: str, plan: Sequence[PlannedStatement], applied: bool, words: Words) -> None:
     """Prints the statements as SQL that can be piped into a client: everything else is comments."""
     from tidelock.adapters.app.planned import applied as ran_by_us
@@ -113,7 +120,7 @@ def print_plan(name: str, plan: Sequence[PlannedStatement], applied: bool, words
         if not applied or statement.administrator:
             who = ", by an administrator" if statement.administrator else ""
             print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
-            print(f"-- {statement.sql}\n" if statement.side == "log" else f"{statement.sql};\n")
+            print(f"-- {statement.sql}\n" if statement.side == "log" else f"{_ended(statement)}\n")
     if applied and plan:
         ran = sum(s.side == "target" and ran_by_us(s) for s in plan)
         at_source = sum(s.side == "source" and not s.administrator for s in plan)

@@ -109,6 +109,12 @@ async def lacking(server: TargetSession, tables: Iterable[StampedTable]) -> list
     return [lack for table in tables for lack in await _lacking(server, table)]
 
 
+async def clock(server: TargetSession) -> int:
+    """Returns the server's time as its triggers stamp it, in microseconds.  Raises TargetError."""
+    made = postgres_stamps if server.dialect == "postgres" else mysql_stamps
+    return int((await server.fetch(f"SELECT {made.CLOCK}"))[0][0])
+
+
 async def _lacking(server: TargetSession, table: StampedTable) -> list[Lack]:
     made = postgres_stamps if server.dialect == "postgres" else mysql_stamps
     dead = table.tombstones

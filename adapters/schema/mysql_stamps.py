@@ -2,19 +2,27 @@
 
 An application's insert is stamped, written, and then looked at again: who looked before it waited for a deleter has
 looked too early.  A trigger cannot change the row that was just written, so where the tombstone is greater by then the
-insert fails (40001), and its transaction is to be run again, as after a deadlock.  The second look is a locking read:
-it waits for a tombstone that is not committed, and sees what the transaction's own view is too old for.
+insert fails (40001), and its transaction is to be run again, as after a deadlock.  The looks are locking reads, as all
+that a trigger reads is: they wait for a tombstone that is not committed, and see what the transaction's own view is too
+old for.  At REPEATABLE READ they lock the gap where none is, so an update looks only where it changes the key.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from tidelock.adapters.schema.stamped_table import StampedTable, Trigger, Words
+from tidelock.adapters.schema.stamped_table import LONGEST_WAIT_US, StampedTable, Trigger, Words
 
 CLOCK: Final = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)"
 DELETED: Final = "tidelock: the row was deleted at this moment, or REPLACE was used; run the transaction again"
 _APPLICATION = "@tidelock_apply IS NULL"
+
+
+def wait_for_clock(time: int) -> str:
+    """Returns the statement that waits until the clock has passed a stamp's time (`engine.two_way.stamp.must_wait`): a
+    courtesy to sites whose clocks are behind."""
+    ahead = f"(SELECT {time} - {CLOCK} + 1 AS us) ahead"
+    return f"SELECT SLEEP(us / 1000000) FROM {ahead} WHERE us BETWEEN 1 AND {LONGEST_WAIT_US}"
 
 
 def columns(table: StampedTable) -> str:
@@ -37,10 +45,10 @@ def triggers(table: StampedTable) -> list[Trigger]:
     words = Words(table, "mysql")
     moved = f"NOT ({words.same('OLD', 'NEW', '<=>')})"
     look, bury = _look(words), _bury(words)
-    declared = "DECLARE buried BIGINT;"
+    declared, over = "DECLARE buried BIGINT;", f"IF({moved}, {_over(words)}, 0)"
     return [
-        _trigger(table, "tl_new", "BEFORE INSERT", _stamp(words, "")),
-        _trigger(table, "tl_set", "BEFORE UPDATE", _stamp(words, f"OLD.{words.time} + 1, ")),
+        _trigger(table, "tl_new", "BEFORE INSERT", _stamp(words, "", _over(words))),
+        _trigger(table, "tl_set", "BEFORE UPDATE", _stamp(words, f"OLD.{words.time} + 1, ", over)),
         _trigger(table, "tl_look", "AFTER INSERT", look, declared),
         _trigger(table, "tl_move", "AFTER UPDATE", f"IF {moved} THEN {bury} {look} END IF;", declared),
         _trigger(table, "tl_bury", "AFTER DELETE", bury),
@@ -62,8 +70,11 @@ def _trigger(table: StampedTable, suffix: str, when: str, work: str, declared: s
     )
 
 
-def _stamp(words: Words, over: str) -> str:
-    dead = f"(SELECT d.{words.time} + 1 FROM {words.dead} d WHERE {words.same('d', 'NEW')})"
+def _over(words: Words) -> str:
+    return f"(SELECT d.{words.time} + 1 FROM {words.dead} d WHERE {words.same('d', 'NEW')})"
+
+
+def _stamp(words: Words, over: str, dead: str) -> str:
     time = f"GREATEST({CLOCK}, {over}COALESCE({dead}, 0), COALESCE({words.floor}, 0))"
     return f"SET NEW.{words.time} = {time}, NEW.{words.stamped_at} = {words.site};"
 

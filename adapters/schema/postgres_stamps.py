@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidelock.adapters.schema.stamped_table import StampedTable, Trigger, Words
+from tidelock.adapters.schema.stamped_table import LONGEST_WAIT_US, StampedTable, Trigger, Words
 
 BUCKETS: Final = 64
 CLOCK: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -27,6 +27,13 @@ def bucket(rows: str, key: Sequence[str]) -> tuple[str, str]:
     literal = rows.replace("'", "''")
     texts = ", ".join(f"{value}::text" for value in key)
     return f"'{literal}'::regclass::oid::int", f"hashtext(concat_ws(',', {texts})) & {BUCKETS - 1}"
+
+
+def wait_for_clock(time: int) -> str:
+    """Returns the statement that waits until the clock has passed a stamp's time (`engine.two_way.stamp.must_wait`): a
+    courtesy to sites whose clocks are behind."""
+    ahead = f"(SELECT {time} - {CLOCK} + 1) AS ahead(us)"
+    return f"SELECT pg_sleep(us / 1000000.0) FROM {ahead} WHERE us BETWEEN 1 AND {LONGEST_WAIT_US}"
 
 
 def columns(table: StampedTable) -> str:

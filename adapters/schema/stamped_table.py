@@ -16,6 +16,8 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import StampColumns, tombstones_of
 
+LONGEST_WAIT_US: Final = 5_000_000
+"""A change from a clock that is ahead by more does not wait for the target's."""
 POSTGRES: Final = ("tidelock_stamp", "tidelock_look", "tidelock_bury")
 MYSQL: Final = ("tl_new", "tl_set", "tl_look", "tl_move", "tl_bury")
 """The names of the triggers; at MySQL and MariaDB behind the table's, as they are names of the whole database."""

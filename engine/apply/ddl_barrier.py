@@ -53,8 +53,8 @@ _DONE = (
 )
 
 
-def alarm(ddl: Ddl, position: str) -> Alarm:
-    """Tell the operator which statement is not applied by itself, and what to do about it."""
+def alarm(ddl: Ddl, position: str, *, stamps: bool = False) -> Alarm:
+    """Tell the operator which statement is not applied by itself, and what to do about it; `stamps`: as `judge`."""
     hint = f"Everything before it is applied. Change the target to match, {_DONE}"
     if ddl.databases:
         told = f"a statement drops database {', '.join(ddl.databases)}, from which the feed takes tables"
@@ -68,7 +68,7 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
             "Everything before it is applied. Change the target's table to match, `tidelock ddl done FEED`, `tidelock "
             f"run FEED`, and beside it `tidelock copy FEED --table {ddl.tables[-1]}`, which copies its rows anew"
         )
-    elif ddl.kind is DdlKind.TRUNCATE:
+    elif stamps and ddl.kind is DdlKind.TRUNCATE:
         told = "a table was emptied in a way that leaves no tombstones, and rows are compared by stamps"
         hint = (
             "Everything before it is applied. Run DELETE FROM on the table at one of the other sites, which empties it "

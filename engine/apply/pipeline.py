@@ -241,5 +241,5 @@ class Pipeline:
         """End this owner at the drained point; `refusal`: why the target did not take the statement."""
         ddl = self._barrier.ddl
         assert ddl is not None
-        told = alarm(ddl, str(self.watermark.position))
+        told = alarm(ddl, str(self.watermark.position), stamps=self._stamps)
         self._context.halt(told if refusal is None else replace(told, message=refusal), ddl)

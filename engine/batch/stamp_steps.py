@@ -36,8 +36,8 @@ def stamp_steps(changes: Sequence[Change], columns: StampColumns) -> list[Step]:
             continue
         if change.binding is not table:  # neighbours are often of one table
             table = change.binding
-            rows, dead, (time, site) = tables.setdefault(table, {}), holds_tombstones(table.name), places(table, columns)
-            key_of = table.identity
+            rows, key_of = tables.setdefault(table, {}), table.identity
+            dead, (time, site) = holds_tombstones(table.name), places(table, columns)
         if dead and row[time] == 0:
             continue
         key = key_of(row)
@@ -70,15 +70,7 @@ def _stamp(row: Row, time: int, site: int) -> tuple[int, str]:
 
 def require_stamps(table: Binding, columns: StampColumns) -> None:
     """Raises SchemaMismatch where rows of the table cannot be told apart, or not be compared, by stamps."""
-    time, site = places(table, columns)
     arbiter = "an arbiter decides conflicts of such a table (`conflicts: arbiter`)"
-    kinds = (table.shape.columns[time].kind, table.shape.columns[site].kind)
-    written = (table.columns[time], table.columns[site])
-    if kinds != (Kind.INT, Kind.TEXT) or any(column is None or column.nullable for column in written):
-        raise SchemaMismatch(
-            f"{table.name}: {columns.time} is to be a BIGINT NOT NULL and {columns.site} a VARCHAR(64) NOT NULL; "
-            "drop them and run `tidelock init FEED --apply`"
-        )
     if table.partial:
         raise SchemaMismatch(
             f"stamps need whole rows, and of a long value of {table.shape.name} that an update leaves alone the source "
@@ -103,6 +95,14 @@ def require_stamps(table: Binding, columns: StampColumns) -> None:
             "the same columns"
         )
     _require_exact(table, arbiter)
+    time, site = places(table, columns)
+    kinds = (table.shape.columns[time].kind, table.shape.columns[site].kind)
+    written = (table.columns[time], table.columns[site])
+    if kinds != (Kind.INT, Kind.TEXT) or any(column is None or column.nullable for column in written):
+        raise SchemaMismatch(
+            f"{table.name}: {columns.time} is to be a BIGINT NOT NULL and {columns.site} a VARCHAR(64) NOT NULL; "
+            "drop them and run `tidelock init FEED --apply`"
+        )
 
 
 def _require_exact(table: Binding, arbiter: str) -> None:

@@ -41,6 +41,14 @@ def test_the_alarm_says_what_where_and_what_to_do() -> None:
     assert "tidelock ddl done" in told.hint and "tidelock ddl skip" in told.hint
 
 
+def test_a_truncate_among_rows_with_stamps_halts_with_a_way_out_of_its_own() -> None:
+    truncate = ddl(DdlKind.TRUNCATE, "TRUNCATE account")
+    assert judge(truncate, None, stamps=True) is Passage.HALT
+    assert judge(ddl(), None, stamps=True) is Passage.APPLY
+    assert "DELETE FROM" in alarm(truncate, "bin.000001:400", stamps=True).hint
+    assert "DELETE FROM" not in alarm(truncate, "bin.000001:400").hint
+
+
 def test_a_statement_goes_through_the_barrier() -> None:
     barrier, id_ = Barrier(), EffectId(1, 5)
     assert not barrier.draining and not barrier.answers(id_)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.statements import Dialect, qualified
+from tidelock.adapters.schema.mysql_stamps import wait_for_clock
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.model.stamp_columns import holds_tombstones, rows_of, tombstones_of
@@ -33,6 +34,7 @@ class StampedStatements(CheckedStatements):
     def stamped(self, rows: Sequence[Row], stamp: tuple[int, int]) -> Iterator[bytes]:
         """Write rows, or leave tombstones, whose stamp is greater; `stamp`: where they hold its time and site."""
         keys = [self.table.key_of(row) for row in rows]
+        yield self._alone(wait_for_clock(max(row[stamp[0]] or 0 for row in rows)))
         if self._leaves:
             yield from self._look(self._alive, keys, "FOR UPDATE")
             yield from self._write_greater(rows, stamp)

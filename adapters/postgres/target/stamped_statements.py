@@ -19,7 +19,7 @@ from tidelock.adapters.postgres.target.checked_statements import CheckedStatemen
 from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.statements import parts, qualified
 from tidelock.adapters.postgres.target.values import Unwritable
-from tidelock.adapters.schema.postgres_stamps import bucket
+from tidelock.adapters.schema.postgres_stamps import bucket, wait_for_clock
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.stamp_columns import holds_tombstones, rows_of, tombstones_of
 from tidelock.engine.protocol.effects import Step, UpsertRows
@@ -43,6 +43,7 @@ class StampedStatements(CheckedStatements):
     def _stamped(self, rows: list[Row], stamp: tuple[int, int]) -> Iterator[str]:
         source = self._source([("c", i, self._array(rows, i)) for i in self.binding.key])
         name = self.binding.name
+        yield wait_for_clock(max(row[stamp[0]] or 0 for row in rows))
         if not holds_tombstones(name):
             yield self._write_greater(rows, stamp)
             yield self._share(source)
