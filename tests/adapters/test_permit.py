@@ -75,6 +75,14 @@ def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb
         until(lambda: waits(pair, back), "a row that waits")
         assert not pair.equal(), "nothing is applied"
         there.command("resume")
+        until(lambda: all_feeds(pair, applies) and pair.equal(), "two feeds that apply")
+        there.kill()
+        back.kill()
+        pair["eu"].write([4])
+        there.run()
+        until(lambda: waits(pair, there), "a row that waits: what a dead sister has left is no life")
+        assert pair["us"].notes() != pair["eu"].notes(), "nothing is applied"
+        back.run()
         pair.come_to_rest()
         assert pair.came_back() == {}
 
