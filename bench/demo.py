@@ -40,7 +40,7 @@ from tidelock.adapters.runtime.table_copy import TableCopy
 
 SEED = 20
 LANES = 8
-MOST_TWO_WAY_RATE = 100
+MOST_TWO_WAY_RATE = 40
 CHUNK_ROWS = 10_000
 COPY_KILL_AT = 0.3
 KILL_AT = 0.8

@@ -14,6 +14,9 @@ from bench.harness.servers import Server
 from bench.harness.tidelock import Process
 from tidelock.adapters.process import private_files
 
+COMMAND_SECONDS = 150.0
+"""How long a command may take: some run feeds, and compare all rows."""
+
 
 class Pair(Network):
     """Sites whose feeds `tidelock pair` runs.  `lines`: edges as its YAML has them.  `options`: further keys there."""
@@ -45,7 +48,7 @@ class Pair(Network):
     def command(self, *words: str) -> Said:
         """`tidelock pair WORD PAIR.yaml …`."""
         first, *rest = words
-        return tidelock("pair", first, str(self.file), *rest)
+        return tidelock("pair", first, str(self.file), *rest, seconds=COMMAND_SECONDS)
 
     def begin(self, site: str, *options: str) -> Said:
         return self.command("init", "--from", site, "--apply", *options)

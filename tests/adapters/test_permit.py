@@ -42,6 +42,12 @@ def holds(network: Network, feed: Direction) -> bool:
     return said is not None and bool(said.held)
 
 
+def waits(network: Network, feed: Direction) -> bool:
+    """Has it read a row, and not applied it for a while?"""
+    said = word(network, feed)
+    return said is not None and said.lag_us > 1_000_000
+
+
 def all_feeds(network: Network, true: Callable[[Network, Direction], bool]) -> bool:
     return all(true(network, feed) for feed in network.feeds.values())
 
@@ -58,6 +64,7 @@ def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb
         link.part()
         until(lambda: all_feeds(pair, holds), "two feeds that hold")
         pair["eu"].write([1])
+        until(lambda: waits(pair, there), "a row that waits")
         assert "no sign of life" in said(back) and "is not ready" in said(there)
         assert not pair.equal(), "nothing is applied"
         link.mend()
@@ -65,8 +72,17 @@ def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb
         there.command("pause")
         until(lambda: holds(pair, back), "the sister of one that is paused holds")
         pair.write([3])
-        assert not pair.equal()
+        until(lambda: waits(pair, back), "a row that waits")
+        assert not pair.equal(), "nothing is applied"
         there.command("resume")
+        until(lambda: all_feeds(pair, applies) and pair.equal(), "two feeds that apply")
+        there.kill()
+        back.kill()
+        pair["eu"].write([4])
+        there.run()
+        until(lambda: waits(pair, there), "a row that waits: what a dead sister has left is no life")
+        assert pair["us"].notes() != pair["eu"].notes(), "nothing is applied"
+        back.run()
         pair.come_to_rest()
         assert pair.came_back() == {}
 
