@@ -37,7 +37,7 @@ ARBITER = (
         """
         @ Echoes.going_back
         - NOTHING if told is None else place_in(self._log.identity(log), told)
-        + at
+        + place_of(source)
         """,
         "a spoke is taken to have seen all that stands before its change in the arbiter's log",
         "two-way 3",
