@@ -21,7 +21,7 @@ from tidelock.adapters.checks.refusals import refusals, tables_there
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import sites, start_copy
+from tidelock.adapters.operator import arbiter, sites, start_copy
 from tidelock.adapters.operator.adoption import adopted
 from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.first_place import first_place, has_place
@@ -204,6 +204,7 @@ async def _run(
     if isinstance(source, SourceError):
         raise source
     await sites.bind(feed)
+    await arbiter.agree(feed)
     for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
         progress.message(_unmatched(feed, pattern))
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
@@ -253,7 +254,15 @@ async def _run(
         taken.checkpoint,
         forms,
     )
-    copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
+    exact = feed.conflicts is not None and feed.conflicts.echo == "exact"
+    copies = Copies(
+        machine,
+        sink,
+        SparkCopier(feed, progress.message),
+        progress.message,
+        essential=first_copy,
+        at_first_alone=options.direction == "down" and exact,
+    )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
@@ -338,6 +347,7 @@ async def fix_start(feed: Feed) -> Position | None:
     """
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
     await sites.bind(feed)
+    await arbiter.agree(feed)
     if feed.start == "copy":
         await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
     return await first_place(feed, source)

@@ -36,6 +36,7 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.
 
+- `arbiter` of a site: who decides conflicts between it and this one (`operator.arbiter`); NULL: nobody has said.
 - `type` and `outcome` of a conflict are words of `engine.two_way` (`Conflict`, `Outcome`, or `displaced`); `incoming`
   is 1 where the change that came lost, 0 where a row that stood did.  `lost` and `stands` are msgpack of `{column:
   value}`, NULL where no row was meant or stands; `row_key` is for people.  A batch that is sent again counts once.
@@ -163,6 +164,7 @@ _COLUMNS = {
   identity varchar(255) NOT NULL,
   own int NOT NULL,
   bound_at {timestamp} NOT NULL DEFAULT {now},
+  arbiter varchar(64),
   PRIMARY KEY (site)""",
     "tidelock_conflicts": """
   feed varchar(64) NOT NULL,

@@ -35,6 +35,9 @@ LATE_SECONDS: Final = 20.0
 DROP_SECONDS: Final = 5.0
 """How long the end of a run waits for a target that does not drop what was staged."""
 
+_AT_FIRST: Final = ("fill", "resync")
+"""Modes of copies before which nothing is applied."""
+
 Own: TypeAlias = Callable[[Sequence[Wanted]], Awaitable[Sequence[Wanted]]]
 """Returns those of the requests that are this machine's to carry out; fewer than there are while that is not known."""
 
@@ -57,7 +60,9 @@ class Copies:
     """The copies of a feed, or of one of its table groups.
 
     `essential`: it begins with this copy: if it is refused the feed ends, because nothing may be applied without it.
-    `own`: chooses among requests; None: all are ours.  `answered`: how many copies have begun or were refused.
+    `own`: chooses among requests; None: all are ours.  `at_first_alone`: rows may be copied as long as nobody writes at
+    the target, that is before anything is applied: of a feed from an arbiter that sends back only what crossed others.
+    `answered`: how many copies have begun or were refused.
     """
 
     def __init__(
@@ -69,8 +74,10 @@ class Copies:
         *,
         essential: bool = False,
         own: Own | None = None,
+        at_first_alone: bool = False,
     ) -> None:
         self.answered = 0
+        self._at_first_alone = at_first_alone
         self._machine = machine
         self._sink = sink
         self._copier = copier
@@ -119,7 +126,10 @@ class Copies:
     async def _plan(self, wishes: list[Wanted]) -> None:
         self._free.clear()
         self._asked.update(wish.ordinal for wish in wishes)
-        plan = await self._copier.plan(wishes, self._machine.tables)
+        if self._at_first_alone and wishes[0].mode not in _AT_FIRST:
+            plan: events.ChunksPlanned | Alarm = _overtakes(wishes)
+        else:
+            plan = await self._copier.plan(wishes, self._machine.tables)
         if isinstance(plan, Alarm):
             await self._refuse(tuple(dict.fromkeys(wish.table for wish in wishes)), plan)
         else:
@@ -257,3 +267,15 @@ class Copies:
             found=counted.found,
             before=counted.before,
         )
+
+
+def _overtakes(wishes: Sequence[Wanted]) -> Alarm:
+    names = ", ".join(dict.fromkeys(str(wish.table) for wish in wishes))
+    return Alarm(
+        "copy",
+        f"rows of {names} are not read again: they would be written over changes that the spoke has made since, and "
+        "those are not sent back to it",
+        "Set `conflicts: {echo: all}` in the feed, `tidelock run FEED`, ask again; afterwards `echo: exact` may return",
+        "",
+        names,
+    )

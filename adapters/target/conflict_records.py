@@ -8,9 +8,7 @@ from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import DecideChange
 from tidelock.engine.protocol.events import Decided
-from tidelock.engine.two_way.decisions import Decision, Outcome
-
-DISPLACED = "displaced"
+from tidelock.engine.two_way.decisions import DISPLACED, Decision, Outcome
 
 
 class LostRow(msgspec.Struct, frozen=True):

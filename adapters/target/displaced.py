@@ -7,6 +7,7 @@ from typing import Final, TypeGuard
 
 import msgspec
 
+from tidelock.adapters.target.conflict_records import packed_row
 from tidelock.engine.batch.parked_rows import key_for_people
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -18,11 +19,8 @@ COLUMNS: Final = (
 )
 """Columns of the record, but for `feed`, `grp` and `entry`."""
 CONFLICT: Final = Conflict.INSERT_EXISTS.value
-OUTCOME: Final = "displaced"
 ATTEMPTS: Final = 5
 """A batch is tried so often where somebody takes a value just after its holder was looked for."""
-
-_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class Displaced(msgspec.Struct, frozen=True):
@@ -38,10 +36,15 @@ class Displaced(msgspec.Struct, frozen=True):
         """Key of the row, for people."""
         return key_for_people(self.table, self.row)
 
-    def told(self, row: Row) -> bytes:
-        """Returns msgpack of `{column: value}` of a row of the table."""
-        names = [column.name for column in self.table.shape.columns]
-        return _ENCODER.encode(dict(zip(names, row, strict=True)))
+    @property
+    def lost(self) -> bytes:
+        """The row as it is recorded."""
+        return packed_row(self.table, self.row) or b""
+
+    @property
+    def stands(self) -> bytes:
+        """The row that stands, as it is recorded."""
+        return packed_row(self.table, self.by) or b""
 
 
 def displaces(step: Step) -> TypeGuard[UpsertRows]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import Any
 
 import asyncpg
@@ -28,16 +29,19 @@ _REFUSED = (asyncpg.PostgresError, pymysql.MySQLError)
 
 
 class Pair:
-    """Both sites of a network of two, `eu` and `us`; `eu` is the arbiter.  What comes last to it stands."""
+    """Both sites of a network of two, `eu` and `us`; `eu` is the arbiter.  `default`: its policy.  `more`: statements
+    that make further tables, by their names."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(
+        self, network: Network, default: str = "arrival", more: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.network = network
         self.arbiter, self.spoke = network["eu"], network["us"]
         self.down, self.up = network.feeds["eu>us"], network.feeds["us>eu"]
         for feed in (self.down, self.up):
-            feed.options["conflicts"] = {"arbiter": "eu", "default": "arrival"}
+            feed.options["conflicts"] = {"arbiter": "eu", "default": default}
         for node in (self.arbiter, self.spoke):
-            for table, statement in TABLES.items():
+            for table, statement in {**TABLES, **more}.items():
                 node.send(statement)
                 if isinstance(node.server, Postgres):
                     node.send(f"ALTER TABLE {table} REPLICA IDENTITY FULL")

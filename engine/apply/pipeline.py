@@ -27,6 +27,8 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
+from tidelock.engine.two_way.conflicts import Conflict
+from tidelock.engine.two_way.decisions import DISPLACED
 
 
 class Pipeline:
@@ -40,6 +42,7 @@ class Pipeline:
 
     def __init__(self, options: Options, taken: events.TakenOver, goal: Position | None, context: StepContext) -> None:
         self.paused = False
+        self._down = options.direction == "down"
         self.planning_deferred = False
         self.tables = tables = dict(taken.tables)
         self.watermark = watermark = Watermark(taken.checkpoint)
@@ -90,6 +93,8 @@ class Pipeline:
                 raise AssertionError("the machine gives the log to the intake")
             case events.BatchCommitted():
                 self.batches.replaced_rows += event.replaced
+                if event.replaced and self._down:
+                    self.batches.conflicts[Conflict.INSERT_EXISTS.value, DISPLACED] += event.replaced
                 self._committed(event.id, event.decided)
             case events.CopyBegun():
                 self._committed(event.id, None)

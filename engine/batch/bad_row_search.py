@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelock.engine.model.errors import Failure
+from tidelock.engine.model.options import Options
 from tidelock.engine.parallel.segments import Change
 
 RUN: Final = 16
@@ -47,6 +48,14 @@ class BadRowSearch:
         self.orphans: dict[Change, None] = {}
         self._lacks_parent = False
         self._reset()
+
+    @classmethod
+    def under(cls, options: Options, changes: Sequence[Change]) -> BadRowSearch:
+        """Returns the search of a batch under these options."""
+        down = options.direction == "down"
+        return cls(
+            changes, atomic=options.atomic, decides=options.direction == "up", differs=options.replace or down
+        )
 
     def _reset(self) -> None:
         self.bad: list[tuple[Change, str]] = []

@@ -285,7 +285,8 @@ class BatchScheduler:
             return
         self._watermark.receipt(batch.window, id_)
         self.parked_retry.park(batch.parked, batch.effect.parked, batch.search)
-        if decided is not None and batch.effect.decide is not None:
+        if batch.effect.decide is not None:
+            assert decided is not None, f"{id_}: a sink says what it has decided"
             self.conflicts.update(decided.conflicts)
             if decided.parked:
                 self.parked_retry.park(batch.covered, [batch.effect.decide.parked], None)
@@ -379,13 +380,7 @@ class BatchScheduler:
             return
         del self._batches[id_]
         if batch.search is None:
-            options = self._options
-            batch.search = BadRowSearch(
-                batch.changes,
-                atomic=self._order.atomic,
-                decides=options.direction == "up",
-                differs=options.replace or options.direction == "down",
-            )
+            batch.search = BadRowSearch.under(self._options, batch.changes)
         if not batch.search.decides_about(failure):
             batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING

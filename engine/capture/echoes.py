@@ -51,6 +51,10 @@ class Echoes:
         for row in rows:
             self._index.send(at, self._registers(row))
 
+    def note_statement(self, source: SourceTransaction) -> None:
+        """Notes a statement, which may concern every row: a TRUNCATE deletes what the spoke has just inserted."""
+        self._index.send(place_of(source), None)
+
     def going_back(
         self, source: SourceTransaction, rows: Sequence[RowChange], told: Position | None, log: str
     ) -> list[RowChange]:

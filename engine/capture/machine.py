@@ -85,6 +85,8 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
+                if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
+                    echoes.note_statement(source)
                 continue
             admitted = loop.admits((source.source, source.number), source.marks, rows=bool(source.rows))
             if echoes is not None:

@@ -10,6 +10,7 @@ What loses is always told (`lost`), displaced rows too: nothing that was meant d
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from tidelock.engine.model.records import Row
 from tidelock.engine.two_way.conflicts import Conflict, Met, conflict_of_row, conflict_of_values
 from tidelock.engine.two_way.merged import changed_groups, merged_row, overlaid
 from tidelock.engine.two_way.policies import Policies, Policy
+
+DISPLACED: Final = "displaced"
+"""Outcome for a row that made room for another."""
 
 
 class Outcome(enum.Enum):

@@ -30,6 +30,7 @@ BUSY = Sample(
     batches_total=99,
     position="bin.000002:400",
     retries_total=1,
+    conflicts=(("insert_exists", "verdict", 3), ("update_missing", "park", 1)),
     copies=(
         TableCopy("shop.order", 10, 4, reading=2, staged=1, rows=200_000, seconds=4.0, found=2, before=90_000),
         TableCopy("shop.item", 3, 3, rows=5, seconds=1.0),
@@ -75,6 +76,7 @@ def test_metrics_are_prometheus_text() -> None:
     assert values['tidelock_lane_rows{lane="2"}'] == "7"
     assert values['tidelock_state{state="running"}'] == "1"
     assert values['tidelock_state{state="caught up"}'] == "0"
+    assert values['tidelock_conflicts_total{type="insert_exists",outcome="verdict"}'] == "3"
     states = ("pending", "reading", "staged", "merged")
     counts = [values[f'tidelock_copy_chunks{{table="shop.order",state="{state}"}}'] for state in states]
     assert counts == ["3", "2", "1", "4"]

@@ -73,6 +73,15 @@ def test_a_fence_drops_each_covered_row_once_and_tells_when_a_receipt_is_spent(
     assert fence.admit([at(p) for p in log])[1] == []
 
 
+def test_where_rows_are_written_blindly_they_are_written_again_behind_the_first_that_is_new() -> None:
+    """Another echo may come, and what the log has behind it is to stand."""
+    places = [("0-1", number, 0) for number in (1, 2, 3)]
+    first, new, last = map(at, places)
+    held = Receipt(EffectId(1, 1), encode([places[0], places[2]]))
+    assert Fence([held], blind=True).admit([first, new, last]) == ([new, last], [held.id])
+    assert Fence([held]).admit([first, new, last]) == ([new], [held.id])
+
+
 def test_counter_example_4_a_row_is_dropped_only_once() -> None:
     """The same place a second time (a rewind asked for on purpose) is a row of its own."""
     place = ("0-1", 5, 0)

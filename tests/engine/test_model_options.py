@@ -14,7 +14,9 @@ RECORDED = {
     "gather_rows": 7, "gather_us": 8, "checkpoint_us": 9, "idle_checkpoint_us": 10, "commit_bound_us": 11,
     "stream_idle_us": 12, "weights": {}, "locking": False, "copy_reads": 13, "copy_touched": 14,
 }  # fmt: skip
-LATER = {"idle_checkpoint_bytes": 0, "verify": "off", "versions": {}, "replace": False}
+LATER = {
+    "idle_checkpoint_bytes": 0, "verify": "off", "versions": {}, "replace": False, "direction": "none", "policies": {},
+}  # fmt: skip
 """What older ones lack, and what that means."""
 
 

@@ -19,6 +19,7 @@ from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId, Halt, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey, Receipt
+from tidelock.engine.two_way.decisions import DISPLACED
 
 ERROR_CHARACTERS = 4000
 """Kept of a parked row's error: a server may quote the whole row."""
@@ -115,10 +116,10 @@ class BookkeepingSql:
             (
                 self._values,
                 change,
-                *map(text, (table.schema, table.table, row.key, displaced.CONFLICT, displaced.OUTCOME)),
+                *map(text, (table.schema, table.table, row.key, displaced.CONFLICT, DISPLACED)),
                 "0",
-                blob(row.told(row.row)),
-                blob(row.told(row.by)),
+                blob(row.lost),
+                blob(row.stands),
                 text(spelled((origin or self._sites.local).path)),
             )
         )

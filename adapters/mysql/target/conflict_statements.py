@@ -83,6 +83,8 @@ def image_value(value: Any) -> str | bytes | None:
 def _logged(type: str, value: str) -> str:
     """SQL for what the log has of a value."""
     base = Type.of(type).base.split(" ")[0]
+    if base == "decimal" and "zerofill" not in type:
+        return f"CAST({value} AS CHAR)"  # a sum might have fewer digits behind the point
     if base in _NUMBERS:
         return f"CAST({value}+0 AS CHAR)"
     if base in ("float", "double"):

@@ -27,6 +27,7 @@ from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey, Receipt
+from tidelock.engine.two_way.decisions import DISPLACED
 
 DURABLE = "SET LOCAL synchronous_commit = on"
 _FENCED = "tidelock: not the owner"
@@ -128,8 +129,8 @@ class BookkeepingSql:
         columns = f"feed, grp, {displaced.COLUMNS}, entry"
         return [
             f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.name.schema)}, "
-            f"{text(row.table.name.table)}, {_shown(row.key)}, '{displaced.CONFLICT}', '{displaced.OUTCOME}', 0, "
-            f"'\\x{row.told(row.row).hex()}'::bytea, '\\x{row.told(row.by).hex()}'::bytea, {text(path)}, "
+            f"{text(row.table.name.table)}, {_shown(row.key)}, '{displaced.CONFLICT}', '{DISPLACED}', 0, "
+            f"'\\x{row.lost.hex()}'::bytea, '\\x{row.stands.hex()}'::bytea, {text(path)}, "
             f"coalesce(max(entry) + 1, 0) FROM {self.conflicts} "
             f"WHERE {self.mine} AND (source, number, ordinal) = ({change})"
             for row in rows

@@ -1,0 +1,191 @@
+"""A sink that decides about a change: asked twice it decides once, and what it tells is so when it commits."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from bench.harness.rig import until
+from bench.harness.servers import Postgres, Server
+from bench.harness.session import Session, connect
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.mysql.target.sink import MySqlSink
+from tidelock.adapters.postgres.target import arbitration
+from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.adapters.target.options import SinkOptions
+from tidelock.engine.batch.parked_rows import parked_row
+from tidelock.engine.capture.origin import Sites
+from tidelock.engine.model.conflict_options import GroupWords, TableWords
+from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId, RowsToTell
+from tidelock.engine.protocol.events import BatchCommitted, Decided, TakenOver
+
+PROOF = pytest.mark.proof
+SERVERS = ["postgres", "mariadb", pytest.param("mysql", marks=PROOF)]
+ADDED = TableWords("arbiter", groups=(GroupWords(("n",), "delta"),))
+
+
+class Arbiter:
+    """A target with a table of a key, a unique value and a number, and a sink there."""
+
+    def __init__(self, server: Server) -> None:
+        self.postgres = isinstance(server, Postgres)
+        self.server, self.database = server, server.database("arbiter")
+        self.books = "books" if self.postgres else f"{self.database}_books"
+        self.session = self.another()
+        for statement in create_statements("postgres" if self.postgres else "mysql", self.books):
+            self.session.send(statement)
+        self.name = TableName("public" if self.postgres else self.database, "t")
+        self.session.send("CREATE TABLE t (id int PRIMARY KEY, u varchar(20) UNIQUE, n int)")
+        options = SinkOptions(
+            "up", schema=self.books, lanes=2, sites=Sites("us", "eu"), arbitrates=True, lock_timeout_seconds=30
+        )
+        make = PostgresSink if self.postgres else MySqlSink
+        self.sink: Any = make(server.url(self.database), options)
+        self.counters = itertools.count(1)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin work of the sink, in a thread of its own."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def take_over(self) -> TakenOver:
+        return self.begin(self.sink.take_over([self.name], Position("bin.000001", 4))).result()
+
+    def apply(self, batch: ApplyBatch) -> Any:
+        return self.begin(self.sink.apply(batch)).result()
+
+    def close(self) -> None:
+        self.begin(self.sink.close()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self.session.close()
+
+    def another(self) -> Session:
+        return connect(self.server.url(self.database))
+
+    def own(self) -> None:
+        taken = self.take_over()
+        columns = (Column("id", Kind.INT), Column("u", Kind.TEXT), Column("n", Kind.INT))
+        self.epoch = taken.epoch
+        self.table = Binding(0, Shape(TableName("src", "t"), columns, ("id",)), taken.tables[self.name])
+
+    def batch(self, **more: Any) -> ApplyBatch:
+        return ApplyBatch(EffectId(self.epoch, next(self.counters)), 0, [], b"covered", 1, **more)
+
+    def question(self, before: Row | None, after: Row | None, words: TableWords = ADDED) -> DecideChange:
+        change = Change(self.table, before, after, "0-1", next(self.counters), 0)
+        parked = parked_row(change, "differs", EffectId(1, 1), 0)
+        return DecideChange(self.table, before, after, words, parked)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self.session.rows("SELECT CONCAT(id, ''), u, CONCAT(n, '') FROM t ORDER BY id")
+
+    def count(self, table: str) -> int:
+        return int(self.session.rows(f"SELECT CONCAT(count(*), '') FROM {self.books}.tidelock_{table}")[0][0])
+
+    def waits(self) -> bool:
+        """Does a session wait for a lock of another?"""
+        if self.postgres:
+            return bool(self.session.rows("SELECT 1 FROM pg_locks WHERE NOT granted"))
+        return bool(self.session.rows("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+
+
+Made: TypeAlias = Callable[[str], Arbiter]
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest) -> Iterator[Made]:
+    found: list[Arbiter] = []
+
+    def make(server: str) -> Arbiter:
+        found.append(Arbiter(request.getfixturevalue(server)))
+        return found[-1]
+
+    yield make
+    for one in found:
+        one.close()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_same_question_is_decided_once(server: str, made: Made) -> None:
+    """As after a connection that was lost while it committed."""
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (1, 'a', 110), (2, 'b', 0)")
+    adds = at.batch(decide=at.question((1, "a", 100), (1, "a", 101)))
+    merged = BatchCommitted(adds.id, decided=Decided(False, (("update_origin_differs", "merge"),)))
+    assert at.apply(adds) == merged
+    parks = at.batch(decide=at.question((2, "b", 1), (2, "b", 2), TableWords()))
+    parked = BatchCommitted(parks.id, decided=Decided(True, (("update_origin_differs", "park"),)))
+    assert at.apply(parks) == parked
+    assert at.apply(parks) == parked
+    again = at.apply(adds)
+    assert isinstance(again, BatchCommitted) and again.decided is not None and not again.decided.parked
+    assert at.rows() == [("1", "a", "111"), ("2", "b", "0")]
+    assert (at.count("parked"), at.count("conflicts")) == (1, 1)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_that_there_is_no_row_is_told_only_while_nobody_can_insert_one(
+    server: str, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arbitration, "LOCK_SECONDS", 30)
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (2, 'b', 0)")
+    holder, writer = at.another(), at.another()
+    holder.send("BEGIN")
+    holder.rows("SELECT u FROM t WHERE id = 2 FOR UPDATE")
+    batch = at.batch(told=(RowsToTell(at.table, [(1,), (2,)]),))
+    telling = at.begin(at.sink.apply(batch))
+    until(at.waits, "the look at row 2")
+    writer.send("SET lock_timeout = '200ms'" if at.postgres else "SET SESSION innodb_lock_wait_timeout = 1")
+    with pytest.raises(Exception, match=r"(?i)lock"):
+        writer.send("INSERT INTO t VALUES (1, 'a', 0)")
+    holder.send("ROLLBACK")
+    assert telling.result() == BatchCommitted(batch.id)
+    writer.send("INSERT INTO t VALUES (1, 'a', 0)")
+    holder.close()
+    writer.close()
+
+
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=PROOF)])
+def test_a_row_is_told_as_the_servers_own_log_has_it(server: str, made: Made) -> None:
+    at = made(server)
+    kinds = {
+        "id": (Kind.DECIMAL, "decimal(10,2)"), "latin": (Kind.TEXT, "varchar(9) CHARACTER SET latin1"),
+        "bytes": (Kind.BINARY, "varbinary(9)"), "f": (Kind.DOUBLE, "double"), "bits": (Kind.BIT, "bit(9)"),
+        "at": (Kind.DATETIME, "datetime(3)"), "word": (Kind.ENUM, "enum('x','y')"), "nothing": (Kind.INT, "int"),
+    }  # fmt: skip
+    columns_told = ", ".join(f"{name} {type_}" for name, (_, type_) in kinds.items())
+    at.session.send("DROP TABLE t")
+    at.session.send(f"CREATE TABLE t ({columns_told}, PRIMARY KEY (id))")
+    taken = at.take_over()
+    columns = tuple(Column(name, kind, scale=2 if name == "id" else 0) for name, (kind, _) in kinds.items())
+    at.epoch, at.table = taken.epoch, Binding(0, Shape(TableName("src", "t"), columns), taken.tables[at.name])
+    moment = "2026-01-02 03:04:05.060"
+    at.session.send(f"INSERT INTO t VALUES (1.5, 'ü', x'00ff', 0.1, b'101', '{moment}', 'y', NULL)")
+    batch = at.batch(told=(RowsToTell(at.table, [("1.50",), ("7.00",)]),))
+    assert at.apply(batch) == BatchCommitted(batch.id)
+    (key, image), (other, none) = at.session.rows(
+        f"SELECT row_key, image FROM {at.books}.tidelock_verdicts ORDER BY ordinal"
+    )
+    assert msgspec.msgpack.decode(bytes(key)) == {"id": "1.50"}
+    assert msgspec.msgpack.decode(bytes(image)) == {
+        "id": "1.50", "latin": b"\xfc", "bytes": b"\x00\xff", "f": "0.1", "bits": "5", "at": moment, "word": "y",
+        "nothing": None,
+    }  # fmt: skip
+    assert (msgspec.msgpack.decode(bytes(other)), none) == ({"id": "7.00"}, None)

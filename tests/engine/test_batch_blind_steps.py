@@ -1,0 +1,132 @@
+"""Blind steps: the last image of a row decides, whatever the spoke has; who holds a wanted value makes room."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.world import change, table
+from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
+from tidelock.engine.batch.merge import Ranks
+from tidelock.engine.model.records import Column, Kind, Row, Shape
+from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable, UniqueKey
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import DeleteRows, UpsertRows
+from tidelock.simulations.model import Database, Violation
+
+TABLE = table("t", ("id", "email", "note"), ("id",), (("email",),))
+NAME = TABLE.name
+RANKS = Ranks({NAME: TABLE}, {})
+COLUMNS = tuple(Column(name, Kind.TEXT) for name in ("id", "email", "note"))
+
+
+def binding(target: TargetTable = TABLE) -> Binding:
+    return Binding(0, Shape(NAME, COLUMNS, ("id",)), target)
+
+
+BINDING = binding()
+Rows = dict[int, Row]
+IDS, EMAILS, NOTES = st.integers(0, 3), st.sampled_from((None, "a", "b")), st.sampled_from(("x", "y"))
+DRAFTS = st.lists(st.tuples(IDS, IDS, EMAILS, NOTES, st.booleans()), max_size=12)
+LOCAL = st.dictionaries(st.integers(0, 5), st.tuples(EMAILS, NOTES), max_size=4)
+
+
+def history(drafts: list[tuple[int, int, str | None, str, bool]]) -> tuple[list[Change], Rows]:
+    """Changes of the arbiter's log, each as its constraints let it, and the rows that it ends with."""
+    rows: Rows = {}
+    log: list[Change] = []
+    for number, (old, new, email, note, stays) in enumerate(drafts):
+        before, after = rows.get(old), (new, email, note)
+        others = [row for id_, row in rows.items() if id_ != old]
+        if stays and any(row[0] == new or (email and row[1] == email) for row in others):
+            continue
+        if not stays and before is None:
+            continue
+        rows.pop(old, None)
+        if stays:
+            rows[new] = after
+        log.append(change(BINDING, before, after if stays else None, number=number))
+    return log, rows
+
+
+def spoke(local: dict[int, tuple[str | None, str]]) -> Database:
+    database = Database({NAME: TABLE})
+    session = database.begin()
+    for id_, (email, note) in local.items():
+        row = (id_, email, note)
+        try:
+            session.insert(NAME, row)
+        except Violation:
+            continue
+    session.commit()
+    return database
+
+
+def content(database: Database) -> Rows:
+    return {row[0]: row for row in database.tables[NAME].rows.values()}
+
+
+def applied(database: Database, batch: list[Change]) -> None:
+    """As an engine does it: in log order where the target does not take it."""
+    for steps in (blind_steps(batch, RANKS), displacing_steps(batch)):
+        session = database.begin()
+        try:
+            session.run(steps)
+        except Violation:
+            continue
+        session.commit()
+        return
+    raise AssertionError("a batch in log order is refused")
+
+
+@settings(max_examples=200, deadline=None)
+@given(drafts=DRAFTS, local=LOCAL, size=st.integers(1, 5))
+def test_rows_of_the_log_end_as_the_arbiter_has_them(
+    drafts: list, local: dict[int, tuple[str | None, str]], size: int
+) -> None:
+    """Whatever stood there; and a row that the log does not touch makes room, or stays as it was."""
+    log, final = history(drafts)
+    database = spoke(local)
+    before = content(database)
+    for start in range(0, len(log), size):
+        applied(database, log[start : start + size])
+    touched = {image[0] for one in log for image in (one.before, one.after) if image is not None}
+    wanted = {one.after[1] for one in log if one.after is not None and one.after[1] is not None}
+    after = content(database)
+    assert {id_: row for id_, row in after.items() if id_ in touched} == final
+    for id_, row in before.items():
+        if id_ not in touched:
+            assert after.get(id_) == row or (id_ not in after and row[1] in wanted)
+
+
+def test_inserted_and_deleted_in_one_batch_is_deleted() -> None:
+    """History 11."""
+    batch = [change(BINDING, None, (1, "a", "x")), change(BINDING, (1, "a", "x"), None)]
+    assert blind_steps(batch, RANKS) == [DeleteRows(BINDING, [(1,)])]
+
+
+def test_a_changed_key_deletes_the_old_one_and_writes_the_new_one() -> None:
+    batch = [change(BINDING, (1, "a", "x"), (2, "a", "x"))]
+    assert blind_steps(batch, RANKS) == [
+        DeleteRows(BINDING, [(1,)]),
+        UpsertRows(BINDING, [(2, "a", "x")], fresh=True, blind=True),
+    ]
+
+
+def test_rows_in_log_order_say_whose_change_each_is() -> None:
+    steps = displacing_steps([change(BINDING, None, (1, "a", "x"), number=5), change(BINDING, None, (2, "b", "x"))])
+    assert [step.displaces for step in steps if isinstance(step, UpsertRows)] == [(("0-1", 5, 0),), (("0-1", 1, 0),)]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (table("t", ("id", "email", "note"), ()), "has no key"),
+        (table("t", ("id", "email", "note", "extra"), ("id",), (("extra",),)), "does not write"),
+        (msgspec.structs.replace(TABLE, uniques=(UniqueKey("short", ("email",), "a prefix"),)), "short"),
+    ],
+    ids=["no key", "a column that is not told", "a prefix"],
+)
+def test_a_table_whose_rows_cannot_be_displaced_exactly_is_refused(target: TargetTable, words: str) -> None:
+    with pytest.raises(SchemaMismatch, match=words):
+        require_blind(binding(target))
