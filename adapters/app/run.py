@@ -261,7 +261,7 @@ async def _run(
         SparkCopier(feed, progress.message),
         progress.message,
         essential=first_copy,
-        at_first_alone=options.direction == "down" and exact,
+        at_first_alone=exact and feed.direction == "down",
     )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))

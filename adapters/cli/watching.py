@@ -216,6 +216,12 @@ def queue(
     if bool(ids) + bool(table) + everything != 1:
         raise CommandError(f"Say which rows to {what}: their ids, --table db.table, or --all")
     feed = load(path)
+    if what == "retry" and feed.direction == "down":
+        raise CommandError(
+            f"{feed.name} comes from the arbiter: an old change would be written over what the spoke has written "
+            "since. Correct the cause, set `conflicts: {echo: all}`, run the feed, and `tidelock rows take-source` "
+            "reads the rows as they are now"
+        )
     count = asyncio.run(feed_control.queue(feed, what, ids, table))
     rows = "1 failed row" if count == 1 else f"{count:,} failed rows"
     text = f"{feed.name}: {rows} queued for {what}; {_by(feed)}" if count else f"{feed.name}: no more rows to {what}."

@@ -147,6 +147,8 @@ SOURCE: Final = (
          "test_two_way.py::test_a_source_that_does_not_log_receipts_is_not_read", True),
     Halt(("UnsuitableLog",), ("is not understood: ",),
          "a later version has left a mark in a PostgreSQL source's log", "run that version, or a later one"),
+    Halt(("UnsuitableLog",), ("a verdict about a row",), "a table at an arbiter has changed since a row of it was told",
+         RESYNCED),
     Halt(("AccessDenied",), (), "the source refuses the user, or a right is missing",
          f"`tidelock init FEED` prints the GRANTs; then {RUN}", "test_run_refused.py::test_missing_replication_grant"),
     Halt(("SourceError",), ("may not lock it for a moment",),
@@ -208,6 +210,9 @@ TARGET: Final = (
 )  # fmt: skip
 
 NO_HALT: Final = (
+    Halt(("copy",), ("are not read again",), "no halt: from an arbiter rows are copied under `echo: all` alone",
+         "set it, `tidelock run FEED`, ask again",
+         "test_two_way_down.py::test_a_row_that_the_spoke_refuses_is_read_anew_and_never_written_as_it_was", True),
     Halt(("copy",), ("tables are not copied",), "a copy that was asked for cannot be had; the feed goes on",
          "correct what it says, then `tidelock copy FEED`; the feed of a `start: copy` or of a resync ends, and "
          f"{RUN} tries again", "test_copy_run.py::test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run", True),

@@ -19,7 +19,8 @@ class SinkOptions:
     each when its lane has its first batch.  `entry`: the name that a takeover leaves.  Lock waits, also of a takeover
     for the older owner's open batches, end after `lock_timeout_seconds`; None: after the database's usual time here.
     `replace`: steps may delete rows for others (`on_conflict: replace`).
-    `arbitrates`: the target is the arbiter of conflicts, and batches may decide.
+    `arbitrates`: the target is the arbiter of conflicts, and batches may decide.  `displaces`: the source is, and rows
+    of the target may have to make room.
     `synchronous_commit`: PostgreSQL's setting of that name; MySQL's servers have it of their own.
     """
 
@@ -38,3 +39,4 @@ class SinkOptions:
     synchronous_commit: bool = False
     replace: bool = False
     arbitrates: bool = False
+    displaces: bool = False

@@ -19,9 +19,8 @@ def sites_of(feed: Feed) -> Sites | None:
     """Returns the sites of a feed as the loop filter has them."""
     if feed.sites is None:
         return None
-    sites, conflicts = feed.sites.as_rule, feed.conflicts
-    goes_down = conflicts is not None and conflicts.direction(feed.sites) == "down"
-    return msgspec.structs.replace(sites, echo=conflicts.echo) if conflicts is not None and goes_down else sites
+    echo = feed.conflicts.echo if feed.conflicts is not None and feed.direction == "down" else "none"
+    return msgspec.structs.replace(feed.sites.as_rule, echo=echo)
 
 
 def order_of(

@@ -24,6 +24,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None 
         synchronous_commit=feed.synchronous_commit,
         replace=feed.on_conflict == "replace",
         arbitrates=feed.direction == "up",
+        displaces=feed.direction == "down",
         target_name=mapping.target,
         eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
         entry=entry,

@@ -382,7 +382,8 @@ class BatchScheduler:
         if batch.search is None:
             batch.search = BadRowSearch.under(self._options, batch.changes)
         if not batch.search.decides_about(failure):
-            batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
+            waits = self._options.direction != "down"  # else what it would be written over is the spoke's own by then
+            batch.search.failed(failure.message, lacks_parent=waits and lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING
         self._send(batch)
 

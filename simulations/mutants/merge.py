@@ -150,7 +150,7 @@ MERGE = (
         - binding.has_target_only_columns
         + False
 
-        @ _must_keep_order
+        @ must_keep_order
         - b.has_target_only_columns
         + False
         """,
@@ -199,7 +199,7 @@ MERGE = (
     Mutant(
         "blind-index-folded",
         """
-        @ _must_keep_order
+        @ must_keep_order
         - b.has_unlogged_unique_column
         + False
         """,
@@ -219,7 +219,7 @@ MERGE = (
     Mutant(
         "self-reference-folded",
         """
-        @ _must_keep_order
+        @ must_keep_order
         - b.name in ranks.looped
         + False
         """,

@@ -27,7 +27,7 @@ PARTIAL = (
     Mutant(
         "unseen-value-is-folded",
         """
-        @ _must_keep_order
+        @ must_keep_order
         - not b.key or b.has_unlogged_unique_column or b.unseen or b.name in ranks.looped
         + not b.key or b.has_unlogged_unique_column or b.name in ranks.looped
         """,

@@ -61,6 +61,7 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
     if restarted:
         both.down.stop()
         both.run_down()
+    spoke.send("INSERT INTO lamp VALUES (77, 'crosses nothing', 0)")
     spoke.send("BEGIN", "DELETE FROM note WHERE id = 2")
     both.catch_up(both.up)
     assert [row[1] for row in arbiter.notes()[:3]] == ["s", "s", "h"]
@@ -74,6 +75,9 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
     both.tell("lamp", 1, None)
     arbiter.send("INSERT INTO lamp VALUES (2, 'h', 2)")
     until(both.equal, "rows that the arbiter stands by")
+    both.down.stop()
+    went = {int((row.after or row.before or (0,))[0]) for row in both.down.carried()}
+    assert (77 in went) is restarted, "what crosses nothing goes back from below the floor alone"
 
 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
@@ -87,7 +91,7 @@ def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> N
 
 
 @PROOF
-@pytest.mark.parametrize(("seed", "policy"), enumerate(["arrival", "arbiter", "delete wins", "stop"]))
+@pytest.mark.parametrize(("seed", "policy"), [(0, "arrival"), (1, "arbiter"), (2, "delete wins"), (3, "stop")])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_writers_at_both_sites_while_feeds_are_killed(
     eu: str, us: str, seed: int, policy: str, pair: Callable[..., Pair]
@@ -102,6 +106,27 @@ def test_writers_at_both_sites_while_feeds_are_killed(
         both.write_at_once(50, seed=1000 + 100 * seed + part)
         feed.run()
     both.come_to_rest()
+
+
+@PROOF
+def test_a_row_that_the_spoke_refuses_is_read_anew_and_never_written_as_it_was(pair: Callable[..., Pair]) -> None:
+    """What the spoke has written since would be lost, and nobody would know."""
+    both = pair("mariadb", "postgres_source")
+    both.spoke.send("ALTER TABLE seat ADD CHECK (n < 100)")
+    both.run_down()
+    both.arbiter.send("INSERT INTO seat VALUES (1, 'window', 100)", "INSERT INTO seat VALUES (2, 'aisle', 1)")
+    until(lambda: len(both.rows("seat")[1]) == 1, "the row behind it")
+    both.stored()
+    refused = both.down.command("rows", "retry", "--all")
+    assert refused.code != 0 and "echo: all" in f"{refused.out}{refused.err}"
+    both.spoke.send("ALTER TABLE seat DROP CONSTRAINT seat_n_check")
+    taken = both.down.command("rows", "take-source", "--all", "--yes")
+    assert taken.code != 0 and "echo: all" in " ".join(taken.out.split())
+    both.down.options["conflicts"]["echo"] = "all"
+    both.down.stop()
+    both.run_down()
+    assert both.down.command("rows", "take-source", "--all", "--yes").code == 0
+    until(both.equal, "equal rows")
 
 
 # Type, a value of the arbiter's row, and one of the spoke's.

@@ -75,7 +75,7 @@ class PostgresSink(ChunkSink):
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
-        self._replace = options.replace
+        self._replace, self._displaces = options.replace, options.displaces
         self._zero_dates = zero_dates
         self._script = BatchScript(self._bookkeeping, zero_dates)
         conflicts = ConflictSql(options.schema, feed, group, options.sites)
@@ -120,7 +120,7 @@ class PostgresSink(ChunkSink):
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
-        attempts = ATTEMPTS if any_displaces(effect.steps) else 1
+        attempts = ATTEMPTS if self._displaces and any_displaces(effect.steps) else 1
         while failure is not None and failure.code == asyncpg.UniqueViolationError.sqlstate and attempts > 1:
             attempts -= 1  # somebody took a value just after its holder was looked for
             failure = await self._attempt(lane, effect, careful=False)
@@ -151,7 +151,7 @@ class PostgresSink(ChunkSink):
             session = await lane.ready()  # first: while nobody answers, no text is made
             before = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
             after = self._script.after(effect.parked, effect.unparked, held=effect.held)
-            displacing = any_displaces(effect.steps)
+            displacing = self._displaces and any_displaces(effect.steps)
             statements = [] if displacing else [*before, *self._script.steps.of(effect.steps, careful), *after]
         except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
             return outcome(error, committing=False)
