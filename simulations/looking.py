@@ -35,13 +35,11 @@ def look_and_write(session: Session, step: Step) -> None:
         return
     befores = None if isinstance(step, UpsertRows) else step.befores
     for n, row in enumerate(step.rows):
-        if step.replaces or (isinstance(step, UpsertRows) and step.displaces):
+        if step.replaces:
             _drop_holders(session, step.table, row)
         was = None if befores is None else befores[n]
         if step.version >= 0:
             _write_newer(session, step.table, was, row, step.version)
-        elif isinstance(step, UpsertRows) and step.blind:
-            session.update_row(step.table, step.table.key_of(row), row, moves=True)
         elif isinstance(step, UpsertRows):
             _insert_into_nothing(session, step, row)
         else:

@@ -46,4 +46,12 @@ BEYOND: dict[str, str] = {
     "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
+    "pruned-too-far": "an index that is full between two changes of one round trip, in a long run without a restart",
+    "verdict-without-a-lock": "a target that commits long after it has read what it tells",
+    "come-and-gone-is-nothing": "sites that write equal rows: here each transaction's rows are its own",
+    "unique-columns-stay": "a spoke's row that no echo and no verdict writes again",
+    "echo-of-the-whole-transaction": "more transactions of several rows of which one goes back",
+    "covered-stay-as-they-are": "a reader that begins anew while batches behind its first echo are committed",
+    "part-has-the-place-of-its-transaction": "more large transactions, in parts, that an echo depends on",
+    "seen-of-the-newest-at-the-arbiter": "more batches whose changes had seen different places",
 }

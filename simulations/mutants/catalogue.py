@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelock.simulations.mutants.arbiter import ARBITER
 from tidelock.simulations.mutants.capture import CAPTURE, ORIGIN
 from tidelock.simulations.mutants.checkpoint import CHECKPOINT
 from tidelock.simulations.mutants.coalescing import COALESCING
@@ -52,4 +53,5 @@ CATALOGUE = (
     *REPAIRS,
     *LOOKING,
     *SITES,
+    *ARBITER,
 )

@@ -67,10 +67,10 @@ def hunt(order: Order) -> Result:
 
 def _run_seed(seed: int, order: Order) -> None:
     with _at_most(order.patience):
-        if order.mutant.sites:
-            _run_sites(seed)
-        else:
+        if order.mutant.worlds == "feed":
             _run_feed(seed)
+        else:
+            _run_sites(seed, order.mutant.worlds)
 
 
 def _run_feed(seed: int) -> None:
@@ -80,11 +80,11 @@ def _run_feed(seed: int) -> None:
     World(draw(seed)).run()
 
 
-def _run_sites(seed: int) -> None:
-    from tidelock.simulations.sites.plan import draw
+def _run_sites(seed: int, kind: str) -> None:
+    from tidelock.simulations.sites.plan import draw, draw_arbitrated
     from tidelock.simulations.sites.world import SitesWorld
 
-    SitesWorld(draw(seed)).run()
+    SitesWorld(draw_arbitrated(seed) if kind == "arbiter" else draw(seed)).run()
 
 
 @contextmanager

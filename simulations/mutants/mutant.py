@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -12,7 +14,7 @@ class Stale(Exception):
 class Mutant(msgspec.Struct, frozen=True):
     """`patch`: what changes in which function (`patch.py` says how it is written).
 
-    `sites`: it shows in worlds of several sites.
+    `worlds`: those in which it shows: of one feed, of several sites, or of sites with an arbiter.
     `row`: of the table of counter-examples (0: of none).  `case`: the edge case or report it stands for, if any.
     """
 
@@ -21,7 +23,7 @@ class Mutant(msgspec.Struct, frozen=True):
     wrong: str
     row: int = 0
     case: str = ""
-    sites: bool = False
+    worlds: Literal["feed", "sites", "arbiter"] = "feed"
 
     @property
     def stands_for(self) -> str:

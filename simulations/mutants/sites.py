@@ -9,7 +9,7 @@ from tidelock.simulations.mutants.mutant import Mutant
 
 
 def _of_sites(name: str, patch: str, wrong: str, case: str) -> Mutant:
-    return Mutant(name, patch, wrong, case=case, sites=True)
+    return Mutant(name, patch, wrong, case=case, worlds="sites")
 
 
 SITES = (

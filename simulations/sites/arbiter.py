@@ -36,7 +36,10 @@ class Concluded:
 
 
 class ArbitratedTarget(SiteTarget):
-    """Target of a feed between a spoke and its arbiter, whichever of the two it is."""
+    """Target of a feed between a spoke and its arbiter, whichever of the two it is.  Its rows may hold other values
+    than before-images say, so what is deleted for others may wait for another batch."""
+
+    exact = False
 
     def __init__(
         self, feed: str, sites: Sites, site: Site, travels: Travels | Intents, ledger: Ledger, faults: Faults

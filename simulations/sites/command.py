@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelock.adapters.cli.output import print_json
 from tidelock.simulations import campaign, report
 from tidelock.simulations.screen import screen_for
-from tidelock.simulations.sites.plan import draw
+from tidelock.simulations.sites.plan import drawn
 from tidelock.simulations.sites.shrink import shrunk
 from tidelock.simulations.sites.trial import DrawnSites, SitesTrial, attempt
 
@@ -19,7 +19,7 @@ def search(first: int, seeds: int, jobs: int, seconds: float, *, first_failure: 
         tally = campaign.run(DrawnSites(), first, seeds, jobs=jobs, told=screen.ran, first_failure=first_failure)
     finally:
         screen.close()
-    small = shrunk(draw(tally.failures[0].seed), seconds) if tally.failures and seconds else None
+    small = shrunk(drawn(tally.failures[0].seed), seconds) if tally.failures and seconds else None
     if json:
         print_json({"tally": tally, "shrunk": None if small is None else _told(small)})
     else:
@@ -31,7 +31,7 @@ def search(first: int, seeds: int, jobs: int, seconds: float, *, first_failure: 
 
 def explain(seed: int, *, json: bool) -> int:
     """Tells one run step by step; returns the exit code."""
-    trial = attempt(draw(seed), told=True)
+    trial = attempt(drawn(seed), told=True)
     if json:
         print_json(_told(trial))
     else:

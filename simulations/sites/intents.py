@@ -80,6 +80,8 @@ class Intents:
                 raise Mistake(f"feed {feed} tells {told} of rows that have come as {origin}")
         if self._goes_up(edge):
             self._none_overwritten_unseen(edge, places, added)
+        else:
+            self._none_displaced_unseen(edge, places, added)
         self._note(added, next(iter(origins), LOCAL))
 
     def _goes_up(self, edge: Edge) -> bool:
@@ -109,6 +111,15 @@ class Intents:
             note = str(entry.before[-1])
             if note not in known and note not in self._lost:
                 raise Mistake(f"feed {edge.name} writes over {entry.before}, and nothing records it")
+
+    def _none_displaced_unseen(self, edge: Edge, places: Iterable[Place], added: Sequence[Entry]) -> None:
+        """A row of a spoke that goes, and that no change is of, is recorded."""
+        concerned = {_key(self._entries[place], row) for place in places for row in _rows(self._entries[place])}
+        for entry in added:
+            if entry.change is None or entry.before is None or entry.after is not None:
+                continue
+            if _key(entry, entry.before) not in concerned and str(entry.before[-1]) not in self._lost:
+                raise Mistake(f"feed {edge.name} makes {entry.before} give way, and nothing records it")
 
     # ------------------------------------------------------------------ what is recorded
 

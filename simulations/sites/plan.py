@@ -21,11 +21,12 @@ DEFAULT_WRITES: Final = 20
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Conflicts that an arbiter decides.  `policies`: by table.  `echo`: as a feed's `conflicts:` has it.  `limit`:
-    registers that an echo index remembers."""
+    registers that an echo index remembers.  `values`: how many different ones a unique column has."""
 
     policies: dict[str, TableWords]
     echo: Literal["exact", "all"] = "exact"
     limit: int = 1000
+    values: int = 8
 
 
 class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,8 +53,13 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conflicts: Conflicts | None = None
 
 
+def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
+    """The plan that this seed makes: with arbiters if it is odd."""
+    return draw_arbitrated(seed, writes) if seed % 2 else draw(seed, writes)
+
+
 def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
-    """The plan that this seed makes."""
+    """The plan that this seed makes, of sites with rows of their own."""
     chance = Random(f"sites {seed}")
     name = chance.choice(sorted(TOPOLOGIES))
     topology = TOPOLOGIES[name]
@@ -87,11 +93,16 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
         restless=False,
     )  # fmt: skip
-    feeds = {name: msgspec.structs.replace(feed, atomic=False) for name, feed in plan.feeds.items()}
+    steady = chance.random() < 0.65  # a reader that begins anew sends all back: bugs of echoes hide behind it
+    feeds = {
+        name: msgspec.structs.replace(feed, atomic=False, fault_rate=0.002 if steady else feed.fault_rate)
+        for name, feed in plan.feeds.items()
+    }
     conflicts = Conflicts(
         policies={family: _words(chance) for family in families},
-        echo="all" if chance.random() < 0.15 else "exact",
-        limit=chance.choice((1, 6, 1000, 1000)),
+        echo="all" if not steady and chance.random() < 0.2 else "exact",
+        values=chance.choice((2, 3, 8)),
+        limit=chance.choice((3, 10, 1000, 1000, 1000)) if steady else chance.choice((1, 6, 1000)),
     )
     return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts)
 

@@ -22,12 +22,16 @@ _GROUP = 0
 
 
 class SiteTarget(Target):
-    """Target whose rows others write too, and which has a log.  `saved`: how many checkpoints were stored."""
+    """Target whose rows others write too, and which has a log.  `saved`: how many checkpoints were stored.
+
+    `exact`: rows are as the source's log says, so that no two of the feed's batches may touch the same."""
+
+    exact = True
 
     def __init__(
         self, feed: str, sites: Sites, site: Site, travels: Travels | Intents, ledger: Ledger, faults: Faults
     ) -> None:
-        super().__init__(site.database, ledger, faults, atomic=False, whole=True, strict=True)
+        super().__init__(site.database, ledger, faults, atomic=False, whole=True, strict=self.exact)
         self.checkers = ()
         self.saved = 0
         self._feed, self._sites, self._site, self._travels = feed, sites, site, travels

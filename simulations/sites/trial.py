@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import xxhash
 
-from tidelock.simulations.sites.plan import DEFAULT_WRITES, SitesPlan, draw
+from tidelock.simulations.sites.plan import DEFAULT_WRITES, SitesPlan, drawn
 from tidelock.simulations.sites.world import SitesWorld
 from tidelock.simulations.trial import spell
 
@@ -51,10 +51,10 @@ def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
 
 
 class DrawnSites(msgspec.Struct, frozen=True):
-    """Everything is drawn from the seed."""
+    """Everything is drawn from the seed; every other world has arbiters."""
 
     writes: int = DEFAULT_WRITES
     told: bool = False
 
     def __call__(self, seed: int) -> SitesTrial:
-        return attempt(draw(seed, self.writes), told=self.told)
+        return attempt(drawn(seed, self.writes), told=self.told)

@@ -4,7 +4,7 @@
     python -m tidelock.simulations.sites.world 0-999      many, quietly
 
 Writers and faults first.  Then nothing goes wrong any more: every feed must bring all that it is to bring, sites that
-share rows must be equal, and logs must end.
+share rows must be equal, and logs must end.  Odd seeds have arbiters: all sites write the same rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.model import Table
 from tidelock.simulations.sites.feed import Arbitration, SiteFeed
 from tidelock.simulations.sites.intents import Intents
-from tidelock.simulations.sites.plan import Conflicts, SitesPlan, draw, draw_arbitrated
+from tidelock.simulations.sites.plan import Conflicts, SitesPlan, drawn
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES, Edge
 from tidelock.simulations.sites.travels import UNIT, Travels
@@ -178,7 +178,8 @@ class SitesWorld:
         free = [u for u, holder in self._holders.items() if holder == name or self._intents is not None]
         others = [u for u in free if chance.random() < 0.4]
         site = self.sites[name]
-        session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance).make()
+        values = 8 if self.plan.conflicts is None else self.plan.conflicts.values
+        session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance, values).make()
         if site.is_locked(session):
             self.coverage["writer waits for a lock too long"] += 1
             return
@@ -189,7 +190,7 @@ class SitesWorld:
     # ------------------------------------------------------------------ the end
 
     def _compare(self) -> None:
-        """Sites that a unit's writes reach are equal in it, others have none of it."""
+        """Sites that a unit's writes reach are equal in it, others have none of it.  Intents are accounted for."""
         if self._intents is not None:
             self._intents.finished()
         for unit, holder in self._holders.items():
@@ -230,11 +231,11 @@ def _of_unit(table: Table, unit: int) -> list[tuple[object, ...]]:
     return sorted((row for row in table.rows.values() if int(str(row[0])) // UNIT == unit), key=repr)
 
 
-def main(seeds: str, kind: str = "owned") -> int:
+def main(seeds: str) -> int:
     first, _, last = seeds.partition("-")
     failed = 0
     for seed in range(int(first), int(last or first) + 1):
-        world = SitesWorld(draw_arbitrated(seed) if kind == "arbiter" else draw(seed))
+        world = SitesWorld(drawn(seed))
         world.transcript = None if last else []
         try:
             world.run()

@@ -21,12 +21,15 @@ _LARGE = 0.05
 
 
 class Writing:
-    """A transaction of a local writer on some units."""
+    """A transaction of a local writer on some units; `values`: how many different ones a unique column has."""
 
-    def __init__(self, site: Site, units: tuple[int, ...], number: int, chance: Random) -> None:
+    def __init__(
+        self, site: Site, units: tuple[int, ...], number: int, chance: Random, values: int = len(NAMES)
+    ) -> None:
         self._site = site
         self._units = units
         self._number = number
+        self._names = NAMES[:values]
         self._chance = chance
         self._session = site.database.begin(watched=True)
 
@@ -82,7 +85,7 @@ class Writing:
             return unit * UNIT + chance.randrange(KEYS)
         if column == "note":
             return self._note()
-        return chance.choice((None, *(f"{unit}{name}" for name in NAMES)))
+        return chance.choice((None, *(f"{unit}{name}" for name in self._names)))
 
     def _note(self) -> str:
         return f"{self._site.name}{self._number}"
