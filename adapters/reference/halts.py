@@ -264,7 +264,7 @@ REFUSED: Final = (
     Halt(("SiteRefused",), ("knows the site",), "a site's name is bound to another server",
          f"correct the URL; if the site has moved: the statement that it says, then {RUN}",
          "test_two_way.py::test_a_site_is_one_server_and_a_server_one_site", True),
-    Halt(("SiteRefused",), ("another feed",), "the two feeds of a pair name different arbiters of conflicts, or one none",
+    Halt(("SiteRefused",), ("another feed",), "the feeds of a pair name different arbiters of conflicts, or one none",
          f"have both say the same; to change it, the statement that it says, then {RUN}",
          "test_arbiter.py::test_both_feeds_of_a_pair_name_one_arbiter", True),
     Halt(("SiteRefused",), ("are one server",), "source and target are one server, under two names",
