@@ -205,7 +205,11 @@ def test_idle_feeds_leave_each_other_alone(mysql: MySql, mariadb: MariaDb, netwo
 
 @PROOF
 @pytest.mark.parametrize(
-    ("paths", "words"), [(["asia eu"], "was here before"), (["asia", "asia"], "more than one receipt")]
+    ("paths", "words"),
+    [
+        pytest.param(["asia eu"], "was here before", id="was here before"),
+        pytest.param(["asia", "asia"], "more than one receipt", id="more than one receipt"),
+    ],
 )
 def test_a_mark_that_cannot_be(
     paths: list[str], words: str, mysql: MySql, mariadb: MariaDb, network: Callable[..., Network]
