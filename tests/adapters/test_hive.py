@@ -256,6 +256,7 @@ def test_a_merge_that_dies_at_any_step_is_done_again(rig: Rig, lake: Lake, monke
     assert versions[0][0] == versions[0][1] > gone[0][0] > 0 and versions[0][0] <= changes
 
 
+@pytest.mark.proof
 def test_a_small_merge_needs_no_job_of_spark(rig: Rig, lake: Lake) -> None:
     work = rig.make(Several(*(Mix(table=f"account{number}") for number in range(3))))
     rig.load(work, 300)
@@ -267,7 +268,8 @@ def test_a_small_merge_needs_no_job_of_spark(rig: Rig, lake: Lake) -> None:
     assert set(jobs()) - before == set()
 
 
-@pytest.mark.parametrize("by_spark", [False, pytest.param(True, marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("by_spark", [False, True])
 def test_a_small_table_has_few_partitions_and_gets_more(
     by_spark: bool, rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +335,7 @@ def test_a_run_that_begins_moves_nothing_that_is_in_its_place(
     assert told == []
 
 
+@pytest.mark.proof
 def test_changes_are_collected_while_a_merge_is_under_way(
     rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -354,6 +354,7 @@ def test_a_copy_that_was_cut_short_goes_on(
     assert lake.sql(f"SELECT * FROM {rig.schema}.empty") == []
 
 
+@pytest.mark.proof
 def test_a_run_that_is_to_stop_keeps_what_it_has_read(
     make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

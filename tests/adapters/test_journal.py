@@ -92,6 +92,7 @@ def test_a_killed_run_s_journal_stays_private_and_says_that_it_has_no_end(rig: R
     assert tidelock("replay", str(path)).out.rstrip().endswith("→ caught up")
 
 
+@pytest.mark.proof
 def test_a_full_journal_is_followed_by_a_new_one_that_can_be_replayed_too(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "run.journal"
     rig.options |= {"journal": str(path), "journal_mb": 1, "journal_keep": 1, "batch_rows": 500}

@@ -103,6 +103,7 @@ def test_one_for_all_who_name_its_folder_ends_with_the_last_of_them(tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["keeper.log", "starting", "users"]
 
 
+@pytest.mark.proof
 def test_nothing_outlives_a_killed_owner() -> None:
     owner = subprocess.run(
         [sys.executable, "-c", LEAVES],

@@ -147,20 +147,20 @@ def goes_on(rig: Rig, work: Work, process: Process) -> None:
 def test_the_source_restarts_and_its_log_rotates(
     make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server
 ) -> None:
-    source = make_mariadb(extra=["--max-binlog-size=65536"], durable=True)
+    source = make_mariadb(extra=["--max-binlog-size=16384"], durable=True)
     rig = make_rig(source, postgres, "source", lanes=4)
     workload = rig.make(Churn())
-    rig.load(workload, 2000)
+    rig.load(workload, 800)
     process = rig.run()
-    until(rig.equal, "equal ends")
+    until(rig.equal, "equal ends", 120.0)
     source.restart()
     rig.reconnect()
-    rig.load(workload, 2000, seed=2)
+    rig.load(workload, 800, seed=2)
     source.kill()
     source.start()
     rig.reconnect()
-    rig.load(workload, 2000, seed=3)
-    until(rig.equal, "equal ends", 60.0)
+    rig.load(workload, 800, seed=3)
+    until(rig.equal, "equal ends", 120.0)
     process.check()
     process.stop()
     assert len(source.execute("SHOW BINARY LOGS")) > 5
@@ -178,10 +178,10 @@ def test_start_from_a_gtid_set(
     variable = "@@gtid_binlog_pos" if kind == "mariadb" else "@@gtid_executed"
     gtids = source.execute(f"SELECT {variable}")[0][0].replace("\n", "")
     rig.options["start"] = f"gtid:{gtids}"
-    rig.load(workload, 2000)
+    rig.load(workload, 800)
     rig.catch_up()
     rig.assert_exact()
-    rig.load(workload, 2000, seed=2)
+    rig.load(workload, 800, seed=2)
     rig.catch_up()
     rig.assert_exact()
 

@@ -91,6 +91,7 @@ def test_no_row_differs(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_without_locks_churn_fails(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
     """What the others prove is worth as much as this: the work does collide where nothing orders it."""
     rig = make_rig(mariadb, postgres, "unlocked", lanes=8, batch_rows=100)

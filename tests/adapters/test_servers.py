@@ -53,6 +53,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
+# The harness does the same for each.
+BUT_MYSQL = pytest.mark.parametrize(
+    "server",
+    [pytest.param(kind, id=kind.scheme, marks=[pytest.mark.proof] * (kind is MySql)) for kind in KINDS],
+    indirect=True,
+)
+
+
 def test_committed_rows_survive_restart_and_kill_on_the_same_port(server: Server) -> None:
     shop = server.database("shop")
     server.execute("CREATE TABLE account (id int PRIMARY KEY)", database=shop)
@@ -86,6 +94,7 @@ def test_a_killed_postgres_starts_again_though_a_session_was_computing() -> None
         other.close()
 
 
+@BUT_MYSQL
 def test_close_ends_the_process_and_removes_the_folder(server: Server) -> None:
     pid = server.pid
     server.execute("SELECT 1")
@@ -106,6 +115,7 @@ def test_unique_violations_are_counted(server: Server) -> None:
     assert server.unique_violations() == 2
 
 
+@BUT_MYSQL
 def test_databases_are_fresh_and_scripts_run_in_them(server: Server) -> None:
     one, two = server.database("shop"), server.database("shop")
     assert one != two
@@ -114,6 +124,7 @@ def test_databases_are_fresh_and_scripts_run_in_them(server: Server) -> None:
         assert server.execute("SELECT count(*) FROM item", database=name) == [(2,)]
 
 
+@BUT_MYSQL
 def test_a_dropped_session_is_replaced(server: Server) -> None:
     postgres = server.scheme == "postgresql"
     own = "SELECT pg_backend_pid()" if postgres else "SELECT connection_id()"

@@ -173,6 +173,7 @@ def test_a_batch_that_failed_comes_again_as_it_was(rig: Rig, spark: Any, tmp_pat
     assert len(rows) == len(set(rows)) == whole.count() > 1200
 
 
+@pytest.mark.proof
 def test_the_first_batch_after_a_start_is_short(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much the topic holds, something is seen soon; what was asked for by number is left as it is."""
     monkeypatch.setattr(source, "FIRST_RECORDS", 2)

@@ -212,7 +212,7 @@ class Statements(RuleBasedStateMachine):
 
 TestStatements = Statements.TestCase
 TestStatements.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -282,7 +282,7 @@ class Bisecting(RuleBasedStateMachine):
 
 TestBisecting = Bisecting.TestCase
 TestBisecting.settings = settings(
-    max_examples=100, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -335,7 +335,7 @@ class Lot(RuleBasedStateMachine):
 
 TestLot = Lot.TestCase
 TestLot.settings = settings(
-    max_examples=80, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

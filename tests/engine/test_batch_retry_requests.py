@@ -357,7 +357,7 @@ class Wishes(RuleBasedStateMachine):
 
 TestWishes = Wishes.TestCase
 TestWishes.settings = settings(
-    max_examples=80, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

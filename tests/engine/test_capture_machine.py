@@ -358,7 +358,7 @@ class Capturing(RuleBasedStateMachine):
 LONG = settings(max_examples=4000, stateful_step_count=50, deadline=None, report_multiple_bugs=False)
 TestCapturing = Capturing.TestCase
 TestCapturing.settings = settings(
-    max_examples=100, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -267,7 +267,7 @@ class Nodes(RuleBasedStateMachine):
 
 TestNodes = Nodes.TestCase
 TestNodes.settings = settings(
-    max_examples=100, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -379,7 +379,7 @@ class Copying(RuleBasedStateMachine):
 
 
 TestCopying = Copying.TestCase
-TestCopying.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+TestCopying.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, derandomize=True)
 
 
 @pytest.mark.proof

@@ -134,7 +134,7 @@ class Delivery(RuleBasedStateMachine):
 
 TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -181,7 +181,7 @@ class Prefix(RuleBasedStateMachine):
 
 TestPrefix = Prefix.TestCase
 TestPrefix.settings = settings(
-    max_examples=100, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -174,7 +174,7 @@ class LockQueues(RuleBasedStateMachine):
 
 TestLockQueues = LockQueues.TestCase
 TestLockQueues.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=40, stateful_step_count=40, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 
