@@ -17,9 +17,9 @@ LOOKING = (
     Mutant(
         "doubt-blamed-on-the-image",
         """
-        @ Batches._execute
-        - effect.id in self._stored.state.receipts
-        + effect.id in self._stored.state.receipts and not any(step.checks for step in effect.steps)
+        @ Target._execute
+        - effect.id in self.state.receipts
+        + effect.id in self.state.receipts and not any(step.checks for step in effect.steps)
         """,
         "a batch that was committed without an answer is compared before its receipt is asked, and refused",
     ),

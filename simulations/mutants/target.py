@@ -17,8 +17,8 @@ TARGET = (
     Mutant(
         "zombie-not-fenced",
         """
-        @ Batches._execute
-        - (refusal := self._stored.fenced(work.owner, effect.id.epoch))
+        @ Target._execute
+        - (refusal := self._fenced(work.owner, effect.id.epoch))
         + (refusal := "")
         """,
         "a batch that an older owner left behind passes the fence",
@@ -27,7 +27,7 @@ TARGET = (
     Mutant(
         "takeover-reads-too-early",
         """
-        @ Batches.taken_over
+        @ Target.take_over
         - work.stage is Stage.QUEUED
         + work.stage in (Stage.QUEUED, Stage.COMMITTING) or not work.effect.held
         """,
@@ -37,12 +37,12 @@ TARGET = (
     Mutant(
         "zombie-statement-runs",
         """
-        @ Orders.taken_over
-        - self._waiting = [entry for entry in self._waiting if isinstance(entry[1], SaveCheckpoint)]
+        @ Target.take_over
+        - self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
 
-        @ Orders.carry_out
-        - (refusal := self._stored.fenced(owner, effect.id.epoch))
-        + (refusal := self._stored.fenced(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl)
+        @ Target._carry_out
+        - (refusal := self._fenced(owner, effect.id.epoch))
+        + (refusal := self._fenced(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl)
         """,
         "an older owner's TRUNCATE, which drops its own fence, runs after the takeover",
         row=14,
@@ -50,9 +50,9 @@ TARGET = (
     Mutant(
         "zombie-checkpoint-saved",
         """
-        @ Orders.carry_out
-        - (refusal := self._stored.fenced(owner, effect.id.epoch))
-        + (refusal := self._stored.fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl)
+        @ Target._carry_out
+        - (refusal := self._fenced(owner, effect.id.epoch))
+        + (refusal := self._fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl)
         """,
         "an older owner's checkpoint is written after the takeover",
         case="checkpoint going back (ticdc 6045)",
@@ -60,8 +60,8 @@ TARGET = (
     Mutant(
         "receipt-key-not-asked",
         """
-        @ Batches._execute
-        - effect.id in self._stored.state.receipts
+        @ Target._execute
+        - effect.id in self.state.receipts
         + False
         """,
         "a batch that comes again under its id is applied again",
