@@ -305,7 +305,7 @@ class Streaming:
 
     def _refused(self, failure: Failure) -> None:
         if self._search is None:
-            self._search = BadRowSearch(self._piece, atomic=False, replaces=self._options.replace)
+            self._search = BadRowSearch(self._piece, atomic=False, differs=self._options.replace)
         self._search.failed(failure.message, lacks_parent=lacks_parent(failure))
         self._sent = None
 

@@ -28,11 +28,10 @@ class BadRowSearch:
     found bad, in any piece, that only lack a row that they refer to.
     """
 
-    def __init__(self, changes: Sequence[Change], *, atomic: bool, replaces: bool = False) -> None:
-        """`replaces`: what is tried in log order may delete other rows of the target for its own, which what failed so
-        far might not."""
+    def __init__(self, changes: Sequence[Change], *, atomic: bool, differs: bool = False) -> None:
+        """`differs`: one alone may do in log order, too."""
         self._atomic = atomic
-        self._replaces = replaces
+        self._differs = differs
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
@@ -90,13 +89,11 @@ class BadRowSearch:
         """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
-        if self._merged and self._replaces and len(piece) == 1:
-            pass  # the same again, in log order
-        elif not self._atomic:
+        if not self._atomic:
             self._row_failed(error, lacks_parent)
         elif (cut := _middle_transaction(piece)):
             self._split(cut)
-        elif self._merged and len(piece) > 1:
+        elif self._merged and (len(piece) > 1 or self._differs):
             pass  # the same again, in log order
         else:
             self._failing = self._tried
@@ -110,6 +107,8 @@ class BadRowSearch:
         if len(trial) > 1:
             self._split(len(piece) // 2)
             return
+        if self._merged and self._differs:
+            return  # the same again, in log order
         self.bad.append((trial[0], error))
         if lacks_parent:
             self.orphans[trial[0]] = None

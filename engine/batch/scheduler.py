@@ -379,7 +379,7 @@ class BatchScheduler:
             return
         del self._batches[id_]
         if batch.search is None:
-            batch.search = BadRowSearch(batch.changes, atomic=self._order.atomic, replaces=self._options.replace)
+            batch.search = BadRowSearch(batch.changes, atomic=self._order.atomic, differs=self._options.replace)
         batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING
         self._send(batch)

@@ -68,7 +68,7 @@ BAD_ROWS = (
         "transaction-not-tried-whole",
         """
         @ BadRowSearch.failed
-        - self._merged and len(piece) > 1
+        - self._merged and (len(piece) > 1 or self._differs)
         + False
         """,
         "a transaction that only its merged form spoils is searched for a bad row",

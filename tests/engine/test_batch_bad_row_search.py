@@ -128,7 +128,7 @@ def test_the_error_of_each_bad_row_is_kept() -> None:
 def test_a_change_alone_is_tried_in_log_order_where_that_may_make_room(atomic: bool) -> None:
     """It failed in a batch of its own, which may replace nothing."""
     changes = log(1)
-    search = BadRowSearch(changes, atomic=atomic, replaces=True)
+    search = BadRowSearch(changes, atomic=atomic, differs=True)
     search.failed("duplicate key")
     assert (search.trial(), search.bad, search.probing) == (changes, [], False)
     search.failed("duplicate key again")
