@@ -90,6 +90,11 @@ class Child:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        """The child has not ended."""
+        return self._process.poll() is None
+
+    @property
     def connected(self) -> bool:
         """Our end of the socket pair is open."""
         return self._writer is not None and not self._writer.is_closing()

@@ -29,6 +29,7 @@ from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.coordinator_takeover import CoordinatorTakeover
 from tidelock.adapters.workers.coordinator_term import CoordinatorTerm
 from tidelock.adapters.workers.lost_log import LostLog
+from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.engine.capture.mapping import Mapping
 
 log = logging.getLogger(__name__)
@@ -51,16 +52,21 @@ class CoordinatorShell:
         self._ours = asyncio.Event()
         self._trouble = Complaint(log)
         self._resumed: LostLog | None = None  # why it halted until an operator ended that
+        self._publisher: PublisherProcess | None = None  # of the term that is about to begin
 
     async def run(self) -> None:
         """Coordinates until stopped.  Raises only what is a bug."""
-        while not self._stop.is_set():
-            try:
-                await self._coordinate()
-            except (TargetError, SourceError, LogError, KafkaError) as error:
-                what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
-                self._trouble.tell(f"feed {self._feed.name} has no coordinator: {what}. {hint}")
-                await self._rest(AGAIN_SECONDS)
+        try:
+            while not self._stop.is_set():
+                try:
+                    await self._coordinate()
+                except (TargetError, SourceError, LogError, KafkaError) as error:
+                    what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
+                    self._trouble.tell(f"feed {self._feed.name} has no coordinator: {what}. {hint}")
+                    await self._rest(AGAIN_SECONDS)
+        finally:
+            if self._publisher is not None:
+                await self._publisher.stop()
 
     async def stop(self) -> None:
         """Stops.  `run` returns once the publisher is gone and every session is closed."""
@@ -99,7 +105,11 @@ class CoordinatorShell:
             await self._rest(DISPLACED_SECONDS, self._ours)
 
     async def _serve(self, sink: Sink, pen: SoleWriter) -> CoordinatorTerm:
-        """Takes the feed over and coordinates for one epoch; returns that, ended."""
+        """Takes the feed over and coordinates for one epoch; returns that, ended.
+
+        The process that will publish is started first: its imports take as long as the takeover."""
+        if self._publisher is None:
+            self._publisher = PublisherProcess(self._feed.source_url)
         takeover = CoordinatorTakeover(self._feed, self._mapping, self._worker, self._control, sink, pen, self._resumed)
         try:
             taken = await takeover.run()
@@ -107,7 +117,8 @@ class CoordinatorShell:
             self._resumed = takeover.resumed
         self._trouble.over()
         skipped = self._control.seen.skipped
-        term = CoordinatorTerm(self._feed, self._mapping, sink, pen, self._stop, taken.log, skipped)
+        publisher, self._publisher = self._publisher, None
+        term = CoordinatorTerm(self._feed, self._mapping, sink, pen, self._stop, taken.log, skipped, publisher)
         if taken.lost is not None:
             term.lose(taken.lost)
         unwatch = self._control.watch(term.hear)

@@ -19,6 +19,7 @@ from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
+from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_forms import PublisherForms
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.engine.capture.mapping import Mapping
@@ -48,7 +49,10 @@ LOOK_SECONDS: Final = 5.0
 
 
 class CoordinatorTerm:
-    """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped."""
+    """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped.
+
+    `publisher`: a process that has not begun yet; it ends with the term.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class CoordinatorTerm:
         stop: asyncio.Event,
         published: PublishedLog,
         skipped: Collection[tuple[int, int]],
+        publisher: PublisherProcess,
     ) -> None:
         self.halted: Halt | None = None
         self.lost: LostLog | None = None
@@ -71,7 +76,7 @@ class CoordinatorTerm:
         self._machine = Coordinator()
         self._epoch = 0
         self._published = published
-        self._publishing = Publishing(feed, self._post, self._displace, published, skipped)
+        self._publishing = Publishing(feed, self._post, self._displace, published, publisher, skipped)
         self._lacking: dict[int, Position] = {}  # groups whose place the log no longer reaches back to
         self._look = asyncio.Event()
         self._tables: list[TableName] = []

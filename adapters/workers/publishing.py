@@ -53,7 +53,8 @@ TELLS_SECONDS: Final = 2.0
 class Publishing:
     """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out.
 
-    `log`: which one it publishes.  `skipped`: records that an operator passed over, by partition and offset.
+    `log`: which one it publishes.  `first`: the process that publishes first; those after it are started when they are
+    needed.  `skipped`: records that an operator passed over, by partition and offset.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Publishing:
         post: Callable[[CoordinatorEvent], None],
         displaced: Callable[[str], None],
         log: PublishedLog,
+        first: PublisherProcess,
         skipped: Collection[tuple[int, int]] = (),
     ) -> None:
         self._feed = feed
@@ -74,6 +76,7 @@ class Publishing:
         self._kafka = client_options(feed.log_url)
         self._topic = changes_topic(feed.name)
         self._id = publisher_id(feed)
+        self._first: PublisherProcess | None = first
         self._process: PublisherProcess | None = None
         self._stored: Position | None = None
         self.forms: PublisherForms | None = None
@@ -106,6 +109,8 @@ class Publishing:
     async def stop(self) -> None:
         """Ends it."""
         await self._end()
+        if self._first is not None:
+            await self._first.stop()
 
     def stored(self, position: Position) -> None:
         """Notes that every group has stored this checkpoint, or a later one."""
@@ -191,11 +196,19 @@ class Publishing:
             skipped=tuple(self._skipped),
             bases=self.log.bases,
         )
-        process = self._process = PublisherProcess(self._feed.source_url)
+        process = self._process = await self._next_process()
         await process.begin(order)
         first = True
         while await self._hear(process, first):
             first = False
+
+    async def _next_process(self) -> PublisherProcess:
+        first, self._first = self._first, None
+        if first is not None and first.running:
+            return first
+        if first is not None:
+            await first.stop()
+        return PublisherProcess(self._feed.source_url)
 
     async def _hear(self, process: PublisherProcess, first: bool) -> bool:
         """Takes a message, and returns whether there is more to come.  `first`: what it says before it has asked the

@@ -1,0 +1,16 @@
+"""The target of every test of the PostgreSQL sink."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bench.harness.servers import Postgres
+from tests.adapters.postgres_sink.sink_target import Target
+
+
+@pytest.fixture
+async def target(postgres: Postgres) -> AsyncIterator[Target]:
+    target = Target(postgres)
+    yield target
+    for sink in target.sinks:
+        await sink.close()
