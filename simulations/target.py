@@ -410,7 +410,8 @@ class Target:
                 self._faults.seen("image: a row is not as before")
             for checker in self.checkers:
                 checker.refused(effect, str(error))
-            self._fail(work, ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
+            failure = Failure(ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
+            self._end(work, BatchFailed(effect.id, failure, self._suspects(effect)))
             return
         for other in self.works:
             if other.session is not None and (both := session.conflicts(other.session)):
@@ -431,6 +432,10 @@ class Target:
     def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
         """Raises Violation."""
         session.run(effect.steps)
+
+    def _suspects(self, effect: ApplyBatch) -> tuple[tuple[TableName, Row], ...]:
+        """Returns the rows of a refused batch that it says are in conflict."""
+        return ()
 
     def _waits(self, session: Session) -> bool:
         """Tells whether somebody other than the feed holds a lock that the session needs."""

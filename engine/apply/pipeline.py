@@ -98,7 +98,7 @@ class Pipeline:
                     self.batches.conflicts[Conflict.INSERT_EXISTS.value, DISPLACED] += event.replaced
                 self._committed(event.id, event.decided)
             case events.CopyBegun():
-                self._committed(event.id, None)
+                self._committed(event.id, ())
             case events.BatchReady():
                 self._ready(event.id)
             case events.BatchRolledBack():
@@ -137,7 +137,7 @@ class Pipeline:
             case _:
                 assert_never(event)
 
-    def _committed(self, id_: effects.EffectId, decided: events.Decided | None) -> None:
+    def _committed(self, id_: effects.EffectId, decided: tuple[events.Decided, ...]) -> None:
         if self.copying.answers(id_):
             self._copied()
         elif self.streaming.answers(id_):

@@ -1,8 +1,9 @@
 """What a feed to an arbiter of conflicts asks its target besides rows: to decide about a change, and to tell rows.
 
 The search for a bad row ends at one change that the target does not take: a row is not as the change's before-image, a
-unique value is another row's.  That change is sent once more, alone, to be decided about.  If what was decided cannot
-be written either, it is sent to be kept out, and if not even that can be, it is parked as it is.
+unique value is another row's.  That change is sent once more, alone, to be decided about; where the target has said
+which rows are in conflict (`conflict_cut`), several are sent at once, untried.  If what was decided cannot be written
+either, it is sent alone to be kept out, and if not even that can be, it is parked as it is.
 
 Whatever is parked leaves the arbiter's row as it is, so that row is told to the spoke: for each change that waits
 behind a parked one of its row too, since the spoke has written it.
@@ -24,21 +25,24 @@ from tidelock.engine.protocol.effects import DecideChange, EffectId, RowsToTell
 from tidelock.engine.two_way.deciding import keys_of
 
 
-def question(
-    change: Change, refusals: Sequence[Failure], options: Options, id_: EffectId, origin: Origin | None
-) -> DecideChange:
-    """Returns what the target is to decide.  `refusals`: by the target, of the change as it came, then of what was
-    decided about it, if that was.  `id_`: of the batch; `origin`: where the change had been."""
+def questions(
+    changes: Sequence[Change], refusals: Sequence[Failure], options: Options, id_: EffectId, origin: Origin | None
+) -> tuple[DecideChange, ...]:
+    """Returns what the target is to decide.  `refusals`: by the target, of the changes as they came, then of what was
+    decided about the only one, if that was.  `id_`: of the batch; `origin`: where the changes had been."""
     first, *others = refusals
     refused = others[0].message if others else ""
-    return DecideChange(
-        change.binding,
-        change.before,
-        change.after,
-        options.policies.get(change.binding.name, TableWords()),
-        parked_row(change, refused or first.message, id_, 0, origin=origin),
-        refused,
-        bool(others) and breaks_foreign_key(others[0]),
+    return tuple(
+        DecideChange(
+            change.binding,
+            change.before,
+            change.after,
+            options.policies.get(change.binding.name, TableWords()),
+            parked_row(change, refused or first.message, id_, n, origin=origin),
+            refused,
+            bool(others) and breaks_foreign_key(others[0]),
+        )
+        for n, change in enumerate(changes)
     )
 
 

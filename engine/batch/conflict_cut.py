@@ -23,7 +23,8 @@ Suspect: TypeAlias = tuple[TableName, Row]
 Locks: TypeAlias = Sequence[tuple[Digest, bool]]
 """The keys that a change locks, each with whether for itself alone (`Dispatcher.keys_of`)."""
 
-MOST_DECIDED: Final = 1
+MOST_DECIDED: Final = 32
+"""Changes that are decided about in one transaction: it holds their locks, and one that cannot be makes it halves."""
 
 
 def suspected(changes: Sequence[Change], suspects: Collection[Suspect]) -> list[Change]:

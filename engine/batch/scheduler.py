@@ -37,6 +37,7 @@ from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyEffect,
     CommitBatch,
+    DecideChange,
     EffectId,
     RollbackBatch,
     Step,
@@ -235,10 +236,10 @@ class BatchScheduler:
         up, probing = self._options.direction == "up", search is not None and search.probing
         id_, places = self._next_id(), ((c.source, c.number, c.ordinal) for c in covered)
         batch.parked = [change for change, _ in parked]
-        decided = None
-        if search is not None and search.refusals and run:
-            (change,), run = run, []
-            decided = arbitration.question(change, search.refusals, self._options, id_, batch.provenance.origin)
+        decided: tuple[DecideChange, ...] = ()
+        if search is not None and search.refusals:
+            decided = arbitration.questions(run, search.refusals, self._options, id_, batch.provenance.origin)
+            run = []
         batch.effect = ApplyBatch(
             id=id_,
             lane=batch.lane,
@@ -275,7 +276,7 @@ class BatchScheduler:
 
     # ------------------------------------------------------------------ answers
 
-    def committed(self, id_: EffectId, decided: Decided | None = None) -> None:
+    def committed(self, id_: EffectId, decided: tuple[Decided, ...] = ()) -> None:
         """Takes the answer that a batch is committed; an answer to none is dropped, here and below."""
         if self.parked_retry.answers(id_):
             self.parked_retry.committed()
@@ -287,11 +288,11 @@ class BatchScheduler:
             return
         self._watermark.receipt(batch.window, id_)
         self.parked_retry.park(batch.parked, batch.effect.parked, batch.search)
-        if batch.effect.decide is not None:
-            assert decided is not None, f"{id_}: a sink says what it has decided"
-            self.conflicts.update(decided.conflicts)
-            if decided.parked:
-                self.parked_retry.park(batch.covered, [batch.effect.decide.parked], None)
+        run = [change for change in batch.covered if change not in batch.parked] if batch.effect.decide else ()
+        for change, asked, answer in zip(run, batch.effect.decide, decided, strict=True):
+            self.conflicts.update(answer.conflicts)
+            if answer.parked:
+                self.parked_retry.park([change], [asked.parked], None)
         if self.parked_retry.awaits_parents:
             self.parked_retry.arrived(batch.covered, but=batch.parked)
         self._count(batch.effect.rows)

@@ -136,8 +136,8 @@ class DecideChange(msgspec.Struct, gc=False):
     """Decide about one change that comes from a spoke, which the target does not take as it is (`engine.two_way`).
 
     In the batch's transaction: the row of its key and those that hold unique values which it wants are locked and read,
-    spelled as the log does; what `engine.two_way.deciding.judged` says of them is written; then the arbiter's rows
-    under the keys of the change are told (`RowsToTell`), unless the change stands as it came; what lost is recorded.
+    spelled as the log does; what `engine.two_way.deciding.judged` says of them is written; what lost is recorded; the
+    arbiter's rows under the keys of the change are told (`RowsToTell`), unless the change stands as it came.
     Where an operator has to decide, `parked` is parked.
 
     `policies`: of its table.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
@@ -171,8 +171,9 @@ class ApplyBatch(msgspec.Struct, gc=False):
 
     `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
     `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
-    `decide`: then a change to decide about; such a batch has no steps and is never held.  `told`: rows to tell, after
-    all else.  `scan`: if a row is refused, the answer tells which rows are in conflict (`BatchFailed.suspects`).
+    `decide`: then changes to decide about, one after another, of rows that share no unique value; such a batch has no
+    steps and is never held.  `told`: rows to tell, after all else.  `scan`: if a row is refused, the answer tells which
+    rows are in conflict (`BatchFailed.suspects`).
     Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
     """
 
@@ -186,7 +187,7 @@ class ApplyBatch(msgspec.Struct, gc=False):
     held: bool = False
     origin: Origin | None = None
     seen: Position | None = None
-    decide: DecideChange | None = None
+    decide: tuple[DecideChange, ...] = ()
     told: tuple[RowsToTell, ...] = ()
     scan: bool = False
 

@@ -73,7 +73,7 @@ class BatchReady(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True):
-    """What was decided about the change of a batch (`DecideChange`): is it parked, and the types of its conflicts, each
+    """What was decided about a change of a batch (`DecideChange`): is it parked, and the types of its conflicts, each
     with its outcome (`engine.two_way`)."""
 
     parked: bool
@@ -84,11 +84,11 @@ class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
     """Reply to `ApplyBatch`, `CommitBatch` and `MergeChunk`: it is committed, its receipt with it.
 
     `replaced`: rows of the target that were deleted, as others were to have their unique values.  `decided`: of a batch
-    that decides."""
+    that decides, in the order of its questions."""
 
     id: EffectId
     replaced: int = 0
-    decided: Decided | None = None
+    decided: tuple[Decided, ...] = ()
 
 
 class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):

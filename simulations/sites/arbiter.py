@@ -6,10 +6,14 @@ is no row under a key is certain too: the key is locked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 from tidelock.adapters.target.conflict_records import decided, lost_rows
+from tidelock.adapters.target.suspect_looks import Looks, looks_of
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log import receipts
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, Decided
@@ -25,12 +29,15 @@ from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.travels import Travels
 from tidelock.simulations.target import Work
 
+_WRONG: Final = 0.3
+"""Part of the scans that say wrong rows."""
+
 
 class Concluded:
     """What a batch has decided and will tell.  `told`: tables and keys."""
 
     def __init__(self) -> None:
-        self.decided: Decided | None = None
+        self.decided: list[Decided] = []
         self.lost: list[bytes | None] = []
         self.told: dict[tuple[Binding, Row], None] = {}
 
@@ -48,29 +55,45 @@ class ArbitratedTarget(SiteTarget):
         assert isinstance(travels, Intents), "where an arbiter decides, intents are watched"
         self.intents = travels
         self._concluded: dict[EffectId, Concluded] = {}
-        self._decided: dict[EffectId, Decided] = {}  # as `tidelock_conflicts` has it
+        self._decided: dict[EffectId, tuple[Decided, ...]] = {}  # as `tidelock_conflicts` has it
 
     def _answer(self, id_: EffectId) -> BatchCommitted:
-        return BatchCommitted(id_, decided=self._decided.get(id_))
+        return BatchCommitted(id_, decided=self._decided.get(id_, ()))
 
     def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
         session.run(effect.steps)
         concluded = self._concluded[effect.id] = Concluded()
-        if effect.decide is not None:
-            _decide(session, effect.decide, concluded)
+        for change in effect.decide:
+            _decide(session, change, concluded)
         for rows in effect.told:
             concluded.told.update(dict.fromkeys((rows.table, key) for key in rows.keys))
         for table, key in concluded.told:
             _lock(session, table, key)
+
+    def _suspects(self, effect: ApplyBatch) -> tuple[tuple[TableName, Row], ...]:
+        """Rows in conflict, and now and then any others in their place."""
+        if not effect.scan:
+            return ()
+        faults, session = self._faults, self.database.begin(watched=True)
+        found, others = list[tuple[TableName, Row]](), list[tuple[TableName, Row]]()
+        for table, looks in looks_of(effect.steps).items():
+            for key, in_conflict in _looked_at(session, table, looks):
+                (found if in_conflict else others).append((table.name, key))
+        if faults.chance.random() < _WRONG:
+            faults.seen("up: a scan says the wrong rows")
+            found = [one for one in (*found, *others) if faults.chance.random() < 0.5]
+        elif found:
+            faults.seen("up: a scan says which rows are in conflict")
+        return tuple(found)
 
     def _commit(self, work: Work) -> None:
         effect, session, state = work.effect, work.session, self.state
         assert session is not None
         concluded = self._concluded[effect.id]
         parked = list(effect.parked)
-        if effect.decide is not None and concluded.decided is not None:
-            self._decided[effect.id] = concluded.decided
-            parked += [effect.decide.parked] if concluded.decided.parked else []
+        if effect.decide:
+            self._decided[effect.id] = tuple(concluded.decided)
+            parked += [c.parked for c, answer in zip(effect.decide, concluded.decided, strict=True) if answer.parked]
         for row in parked:
             state.parked[row.source, row.number, row.ordinal] = (row, "")
         for place in effect.unparked:
@@ -84,6 +107,19 @@ class ArbitratedTarget(SiteTarget):
         self.intents.brings(self._feed, receipts.decode(effect.covered), effect.origin, effect.seen, added)
 
 
+def _looked_at(session: Session, table: Binding, looks: Looks) -> Iterator[tuple[Row, bool]]:
+    """Yields each key that is looked at, and whether it is in conflict."""
+    rows = session.table(table.name)
+    for before in looks.befores:
+        slot = session.find(rows, table, table.key_of(before))
+        yield table.key_of(before), slot is None or rows.rows[slot] != before
+    for key in looks.absent:
+        yield key, session.find(rows, table, key) is not None
+    for row in looks.wanted:
+        slot = session.find(rows, table, table.key_of(row))
+        yield table.key_of(row), any(rows.key(held) != slot for _, held in _holders(rows, row))
+
+
 def _decide(session: Session, change: DecideChange, concluded: Concluded) -> None:
     """Raises Violation where what is decided cannot be written."""
     if change.refused:
@@ -92,8 +128,8 @@ def _decide(session: Session, change: DecideChange, concluded: Concluded) -> Non
         met = _met(session, change)
         decision = judged(change, met)
         session.run(decided_steps(change.table, met, decision))
-    concluded.decided = decided(decision)
-    concluded.lost = [one.lost for one in lost_rows(change, decision)]
+    concluded.decided.append(decided(decision))
+    concluded.lost += [one.lost for one in lost_rows(change, decision)]
     if decision.verdict:
         keys = keys_of(change.table, change.before, change.after)
         concluded.told.update(dict.fromkeys((change.table, key) for key in keys))

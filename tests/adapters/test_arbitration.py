@@ -138,17 +138,41 @@ def test_the_same_question_is_decided_once(server: str, made: Made) -> None:
     at = made(server)
     at.own()
     at.session.send("INSERT INTO t VALUES (1, 'a', 110), (2, 'b', 0)")
-    adds = at.batch(decide=at.question((1, "a", 100), (1, "a", 101)))
-    merged = BatchCommitted(adds.id, decided=Decided(False, (("update_origin_differs", "merge"),)))
+    adds = at.batch(decide=(at.question((1, "a", 100), (1, "a", 101)),))
+    merged = BatchCommitted(adds.id, decided=(Decided(False, (("update_origin_differs", "merge"),)),))
     assert at.apply(adds) == merged
-    parks = at.batch(decide=at.question((2, "b", 1), (2, "b", 2), TableWords()))
-    parked = BatchCommitted(parks.id, decided=Decided(True, (("update_origin_differs", "park"),)))
+    parks = at.batch(decide=(at.question((2, "b", 1), (2, "b", 2), TableWords()),))
+    parked = BatchCommitted(parks.id, decided=(Decided(True, (("update_origin_differs", "park"),)),))
     assert at.apply(parks) == parked
     assert at.apply(parks) == parked
     again = at.apply(adds)
-    assert isinstance(again, BatchCommitted) and again.decided is not None and not again.decided.parked
+    assert isinstance(again, BatchCommitted) and not again.decided[0].parked
     assert at.rows() == [("1", "a", "111"), ("2", "b", "0")]
     assert (at.count("parked"), at.count("conflicts")) == (1, 1)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_what_several_decisions_tell_is_told_as_it_stands_after_the_last(server: str, made: Made) -> None:
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (1, 'q', 110), (2, 'b', 0)")
+    questions = (
+        at.question((1, "a", 100), (1, "a", 101), TableWords("arbiter")),  # row 1 stays, and is told
+        at.question((2, "b", 1), (2, "b", 2), TableWords()),
+        at.question(None, (3, "q", 0), TableWords("arrival")),  # row 1 goes
+    )
+    batch = at.batch(decide=questions)
+    differs, exists = "update_origin_differs", "insert_exists"
+    kept, parked = Decided(False, ((differs, "verdict"),)), Decided(True, ((differs, "park"),))
+    answer = BatchCommitted(batch.id, decided=(kept, parked, Decided(False, ((exists, "write"),))))
+    assert at.apply(batch) == answer
+    assert at.apply(batch).decided[:2] == answer.decided[:2], "asked again it decides no more"
+    assert at.rows() == [("2", "b", "0"), ("3", "q", "0")]
+    assert (at.count("parked"), at.count("conflicts")) == (1, 3)
+    if not at.postgres:
+        told = at.session.rows(f"SELECT row_key, image IS NULL FROM {at.books}.tidelock_verdicts ORDER BY ordinal")
+        read = [(msgspec.msgpack.decode(bytes(key)), int(gone)) for key, gone in told]
+        assert read == [({"id": "1"}, 1), ({"id": "2"}, 0)]
 
 
 @pytest.mark.parametrize("server", SERVERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.options import Options
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, EffectId
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, DecideChange, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.simulations.scenario import Scenario
 
@@ -38,8 +38,14 @@ class Up(Scenario):
     def refuse(self, words: str = "differs", code: str = "") -> None:
         self.answer(BatchFailed(self.sent[0].id, Failure(ErrorKind.ROW, words, code)))
 
-    def commit(self, decided: Decided | None = None) -> None:
+    def commit(self, *decided: Decided) -> None:
         self.answer(BatchCommitted(self.sent[0].id, decided=decided))
+
+    @property
+    def asked(self) -> DecideChange:
+        """The only question of the only batch."""
+        ((question,),) = [batch.decide for batch in self.sent]
+        return question
 
     def at_the_decision(self) -> Up:
         """The batch of three is refused, then the first alone."""
@@ -52,14 +58,14 @@ def test_the_change_that_fails_alone_is_decided_about_alone() -> None:
     up = Up()
     up.refuse("the batch")
     assert [len(step.rows) for batch in up.sent for step in batch.steps if hasattr(step, "rows")] == [1]
-    assert up.sent[0].decide is None
+    assert not up.sent[0].decide
     up.refuse("differs")
     (batch,) = up.sent
-    assert batch.decide is not None and not batch.steps and not batch.held and not batch.parked
-    assert (batch.decide.before, batch.decide.after) == ((1, "a", "x"), (1, "a", "y"))
-    assert (batch.decide.refused, batch.decide.parked.error) == ("", "differs")
+    assert not batch.steps and not batch.held and not batch.parked
+    assert (up.asked.before, up.asked.after) == ((1, "a", "x"), (1, "a", "y"))
+    assert (up.asked.refused, up.asked.parked.error) == ("", "differs")
     up.commit(Decided(False, (("update_origin_differs", "write"),)))
-    assert up.sent[0].decide is None and len(up.sent[0].steps) > 0, "the others go on"
+    assert not up.sent[0].decide and len(up.sent[0].steps) > 0, "the others go on"
     assert up.machine.status().conflicts == {("update_origin_differs", "write"): 1}
     assert up.machine.snapshot()["parked"] == 0
 
@@ -69,17 +75,16 @@ def test_an_answer_that_is_lost_asks_the_same_question_again() -> None:
     before = up.sent[0]
     up.answer(BatchFailed(before.id, Failure(ErrorKind.IN_DOUBT, "lost")))
     up.play("wait 100")
-    assert up.sent == [before] and before.decide is not None
+    assert up.sent == [before] and before.decide
 
 
 def test_what_cannot_be_written_is_kept_out_and_else_parked() -> None:
     up = Up().at_the_decision()
     up.refuse("no parent", "1452")
-    (batch,) = up.sent
-    assert batch.decide is not None and (batch.decide.refused, batch.decide.foreign) == ("no parent", True)
+    assert (up.asked.refused, up.asked.foreign) == ("no parent", True)
     up.refuse("a value")
     (batch,) = up.sent
-    assert batch.decide is None and [row.error for row in batch.parked] == ["a value"]
+    assert not batch.decide and [row.error for row in batch.parked] == ["a value"]
     assert [rows.keys for rows in batch.told] == [[(1,)]]
 
 

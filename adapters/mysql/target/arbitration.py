@@ -1,7 +1,7 @@
-"""Batches in which a change is decided about, or rows are told to a spoke, at MySQL and MariaDB.
+"""Batches in which changes are decided about, or rows are told to a spoke, at MySQL and MariaDB.
 
-Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that the change
-meets are locked and read, then written, then read as they stand.
+Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that a change
+meets are locked and read, then written; all that is told is read last, as it stands.
 
 It runs at REPEATABLE READ, where a locking read that finds nothing locks the gap in its index: so nobody can insert a
 row that was looked for and not found, before the transaction commits.
@@ -81,31 +81,31 @@ class Arbitration:
                     return BatchFailed(effect.id, outcome(error))
             else:
                 self._audit.add(effect.id)
-                return BatchCommitted(effect.id, decided=found)
+                return BatchCommitted(effect.id, decided=tuple(found))
 
     async def _committed_before(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
-        found = None
-        if effect.decide is not None:
-            try:
-                found = await self._conflicts.decided_before(await lane.ready(), effect.decide.parked)
-            except (Fenced, *SERVER_ERRORS) as error:
-                await lane.leave()
-                return BatchFailed(effect.id, outcome(error))
+        try:
+            changes = [change.parked for change in effect.decide]
+            found = [await self._conflicts.decided_before(await lane.ready(), change) for change in changes]
+        except (Fenced, *SERVER_ERRORS) as error:
+            await lane.leave()
+            return BatchFailed(effect.id, outcome(error))
         self._audit.add(effect.id)
-        return BatchCommitted(effect.id, decided=found)
+        return BatchCommitted(effect.id, decided=tuple(found))
 
-    async def _attempt(self, lane: Lane, effect: ApplyBatch) -> Decided | None:
+    async def _attempt(self, lane: Lane, effect: ApplyBatch) -> list[Decided]:
         session = await lane.ready()
         await session.ask(_GAPS_ARE_LOCKED)
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
         batch = BatchScript(session, self._statements, receipt, self._checked)
         await batch.run(effect.steps)
         work = _Work(batch, self._conflicts, effect)
-        found = None if effect.decide is None else await self._decide(session, work, effect.decide)
+        found = [await self._decide(session, work, change) for change in effect.decide]
         for rows in effect.told:
-            for key in rows.keys:
-                await work.tell(self._of(session, rows.table), key)
-        parked = [*effect.parked, *([effect.decide.parked] if effect.decide and found and found.parked else [])]
+            work.tell(self._of(session, rows.table), rows.keys)
+        await work.tell_all()
+        decided_to_park = [c.parked for c, answer in zip(effect.decide, found, strict=True) if answer.parked]
+        parked = [*effect.parked, *decided_to_park]
         for sql in (*work.statements, *self._bookkeeping.park(parked), *self._bookkeeping.unpark(effect.unparked)):
             batch.add(sql, "tidelock's own tables")
         async with self._audit.confirmed(session):
@@ -140,7 +140,7 @@ class _Work:
         self.statements: list[bytes] = []
         self._conflicts = conflicts
         self._effect = effect
-        self._told = 0
+        self._told: dict[tuple[ConflictStatements, Row], None] = {}
 
     async def met(self, statements: ConflictStatements, change: DecideChange) -> Met:
         """Lock and read what the change meets."""
@@ -155,29 +155,42 @@ class _Work:
         return Met(row, unseen=bool(found) and not found[0][0], holders=tuple(holders))
 
     async def conclude(self, statements: ConflictStatements, change: DecideChange, decision: Decision) -> None:
-        """Keep what lost, and tell the rows of the change unless it stands as it came."""
-        table, stands = change.table, None
-        for key in keys_of(table, change.before, change.after):
-            stands = await (self.tell(statements, key) if decision.verdict else self._image(statements, key))
+        """Keep what lost, and let the rows of the change be told unless it stands as it came."""
+        keys, stands = keys_of(change.table, change.before, change.after), None
+        for key in keys:
+            try:
+                stands = await self._image(statements, key)
+            except Unwritable:  # such a key cannot be here
+                if not decision.verdict:
+                    raise
+                stands = None
+        if decision.verdict:
+            self.tell(statements, keys)
         rows = lost_rows(change, decision)
         self.statements += self._conflicts.record(change.parked, rows, stands, self._effect.origin)
 
-    async def tell(self, statements: ConflictStatements, key: Row) -> bytes | None:
-        """Tell the row with this key; returns its image.  Of a key that cannot be here nothing is told."""
+    def tell(self, statements: ConflictStatements, keys: Sequence[Row]) -> None:
+        """Let the rows with these keys be told."""
+        self._told.update(dict.fromkeys((statements, key) for key in keys))
+
+    async def tell_all(self) -> None:
+        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told."""
+        for ordinal, (statements, key) in enumerate(self._told):
+            await self._tell(statements, key, ordinal)
+
+    async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
         try:
             query = statements.key_texts(key)
             image = await self._image(statements, key)
         except Unwritable:
-            return None
+            return
         (texts,) = await self.batch.rows(statements, [query])
         names = [statements.table.shape.columns[i].name for i in statements.table.key]
         row_key = packed(_named(names, texts))
         assert row_key is not None, "a table of such a feed has a key"
         self.statements.append(
-            self._conflicts.tell(self._effect.id, self._told, statements.table.name, row_key, image)
+            self._conflicts.tell(self._effect.id, ordinal, statements.table.name, row_key, image)
         )
-        self._told += 1
-        return image
 
     async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
         found = await self.batch.rows(statements, [statements.image(key)])

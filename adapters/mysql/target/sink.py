@@ -111,7 +111,7 @@ class MySqlSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
-        if effect.decide is not None or effect.told:
+        if effect.decide or effect.told:
             work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
         else:
             work = self._transact(lane, effect)

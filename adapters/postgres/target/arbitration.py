@@ -1,7 +1,7 @@
-"""Batches in which a change is decided about, or rows are told to a spoke, at PostgreSQL.
+"""Batches in which changes are decided about, or rows are told to a spoke, at PostgreSQL.
 
-Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that the change
-meets are locked and read, then written, then read as they stand.
+Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that a change
+meets are locked and read, then written; all that is told is read last, as it stands.
 
 What is told must be true when the transaction commits.  A row that is there is locked.  That there is none is certain
 only while nobody else can insert one, so then the whole transaction runs again behind a lock of the table, which is
@@ -81,7 +81,7 @@ class Arbitration:
                 attempts += 1
                 if self._bookkeeping.is_receipt(error):
                     return await self._committed_before(lane, effect)
-                if effect.decide is None or attempts == ATTEMPTS:
+                if not effect.decide or attempts == ATTEMPTS:
                     return BatchFailed(effect.id, outcome(error, committing=False))
             except NotSpelled as error:
                 await lane.leave()
@@ -91,20 +91,20 @@ class Arbitration:
                 return BatchFailed(effect.id, outcome(error, committing=True))
             else:
                 self._audit.add(effect.id)
-                return BatchCommitted(effect.id, decided=found)
+                return BatchCommitted(effect.id, decided=tuple(found))
 
     async def _committed_before(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
-        found = None
-        if effect.decide is not None:
-            try:
-                session = await lane.ready()
-                found = await self._conflicts.decided_before(session.connection, effect.decide.parked)
-            except (LostCommits, *SERVER_ERRORS) as error:
-                return BatchFailed(effect.id, outcome(error, committing=True))
+        try:
+            changes = [change.parked for change in effect.decide]
+            found = [
+                await self._conflicts.decided_before((await lane.ready()).connection, change) for change in changes
+            ]
+        except (LostCommits, *SERVER_ERRORS) as error:
+            return BatchFailed(effect.id, outcome(error, committing=True))
         self._audit.add(effect.id)
-        return BatchCommitted(effect.id, decided=found)
+        return BatchCommitted(effect.id, decided=tuple(found))
 
-    async def _attempt(self, lane: Lane, effect: ApplyBatch, *, certain: bool) -> Decided | None:
+    async def _attempt(self, lane: Lane, effect: ApplyBatch, *, certain: bool) -> list[Decided]:
         session = await lane.ready()
         begin = self._script.before(effect.id, effect.covered, effect.origin, effect.seen)
         locks = self._locks(effect) if certain else []
@@ -112,18 +112,19 @@ class Arbitration:
         lane.left_open = True
         await session.run([*begin, *locks, *steps])
         work = _Work(session, self._conflicts, effect, certain)
-        found = None if effect.decide is None else await self._decide(work, effect.decide)
+        found = [await self._decide(work, change) for change in effect.decide]
         for rows in effect.told:
-            for key in rows.keys:
-                await work.tell(self._of(rows.table), key)
-        parked = [*effect.parked, *([effect.decide.parked] if effect.decide and found and found.parked else [])]
+            work.tell(self._of(rows.table), rows.keys)
+        await work.tell_all()
+        decided_to_park = [c.parked for c, answer in zip(effect.decide, found, strict=True) if answer.parked]
+        parked = [*effect.parked, *decided_to_park]
         async with self._audit.confirmed(session):
             await session.run([*work.statements, *self._script.after(parked, effect.unparked, held=False)])
         lane.left_open = False
         return found
 
     def _locks(self, effect: ApplyBatch) -> list[str]:
-        tables = {rows.table for rows in effect.told} | ({effect.decide.table} if effect.decide else set())
+        tables = {rows.table for rows in effect.told} | {change.table for change in effect.decide}
         names = {self._of(table).lock_table() for table in tables}
         return [f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", *sorted(names)]
 
@@ -168,23 +169,38 @@ class _Work:
         self._conflicts = conflicts
         self._effect = effect
         self._certain = certain
-        self._told = 0
+        self._told: dict[tuple[ConflictStatements, Row], None] = {}
 
     async def conclude(self, statements: ConflictStatements, change: DecideChange, decision: Decision) -> None:
-        """Keep what lost, and tell the rows of the change unless it stands as it came."""
-        table, stands = change.table, None
-        for key in keys_of(table, change.before, change.after):
-            stands = await (self.tell(statements, key) if decision.verdict else self._image(statements, key))
+        """Keep what lost, and let the rows of the change be told unless it stands as it came."""
+        keys, stands = keys_of(change.table, change.before, change.after), None
+        for key in keys:
+            try:
+                stands = await self._image(statements, key)
+            except Unwritable:  # such a key cannot be here
+                if not decision.verdict:
+                    raise
+                stands = None
+        if decision.verdict:
+            self.tell(statements, keys)
         rows = lost_rows(change, decision)
         self.statements += self._conflicts.record(change.parked, rows, stands, self._effect.origin)
 
-    async def tell(self, statements: ConflictStatements, key: Row) -> bytes | None:
-        """Tell the row with this key; returns its image.  Of a key that cannot be here nothing is told."""
+    def tell(self, statements: ConflictStatements, keys: Sequence[Row]) -> None:
+        """Let the rows with these keys be told."""
+        self._told.update(dict.fromkeys((statements, key) for key in keys))
+
+    async def tell_all(self) -> None:
+        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told."""
+        for ordinal, (statements, key) in enumerate(self._told):
+            await self._tell(statements, key, ordinal)
+
+    async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
         try:
             image = await self._image(statements, key)
             query = statements.key_texts(key)
         except Unwritable:
-            return None
+            return
         if image is None and not self._certain:
             raise _Uncertain
         texts: Sequence[str | None] = await self.session.connection.fetchrow(query) or ()
@@ -192,9 +208,7 @@ class _Work:
         row_key = packed(dict(zip(names, texts, strict=True)))
         assert row_key is not None, "a table of such a feed has a key"
         name = statements.binding.name
-        self.statements.append(self._conflicts.tell(self._effect.id, self._told, name, row_key, image))
-        self._told += 1
-        return image
+        self.statements.append(self._conflicts.tell(self._effect.id, ordinal, name, row_key, image))
 
     async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
         found = await self.session.connection.fetchrow(statements.image(key))

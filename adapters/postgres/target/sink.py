@@ -117,7 +117,7 @@ class PostgresSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
-        if effect.decide is not None or effect.told:
+        if effect.decide or effect.told:
             work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
         else:
             work = self._transact(lane, effect)
