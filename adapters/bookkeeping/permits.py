@@ -30,9 +30,12 @@ class PermitWord(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
+_WORD: Final = msgspec.json.Decoder(PermitWord)
+
+
 def read_word(text: str | None) -> PermitWord | None:
     """Returns what a row says; None where its run has no permit."""
-    return msgspec.json.decode(text, type=PermitWord) if text else None
+    return _WORD.decode(text) if text else None
 
 
 def sister_query(dialect: Dialect, schema: str) -> str:

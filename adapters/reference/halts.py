@@ -170,7 +170,7 @@ TARGET: Final = (
     Halt(("ddl",), (), "a statement that the feed does not apply by itself, or that the target refused",
          "`tidelock ddl show FEED`; make the change at the target, `tidelock ddl done FEED` (or `ddl skip`), then "
          f"{RUN}", "test_run_operator.py::test_another_alter_halts_until_the_operator_says", True),
-    Halt(("ddl",), ("leaves no tombstones",), "a TRUNCATE of a table whose rows have stamps",
+    Halt(("ddl",), (), "a TRUNCATE of a table whose rows have stamps, as it leaves no tombstones",
          f"`DELETE FROM` on the table at one of the other sites, `tidelock ddl skip FEED`, then {RUN}"),
     Halt(("ddl",), (),
          "a table of a PostgreSQL source was changed, now or while the feed stood still, and what its rows hold since "
