@@ -166,12 +166,14 @@ class Fence:
 
     `blind`: rows are written over whatever is there, in the log's order, so they may be written again.  From the first
     row on that no receipt covers, all are: the feed from an arbiter may send another echo than the reader before it
-    did, and what comes behind that in the log must be written behind it.
+    did, and what comes behind that in the log must be written behind it.  So are all from the first on that an older
+    owner covered than one before it: an owner that wrote rows again has ended before it came to this one.
     """
 
     def __init__(self, receipts: Iterable[Receipt], *, blind: bool = False) -> None:
         self._blind = blind
         self._again = False  # covered rows are written again
+        self._newest = 0  # epoch of those that have come by
         self._rows: dict[tuple[str, int, int], EffectId] = {}
         self._long: dict[tuple[str, int], list[_Stretch]] = {}
         self._left: dict[EffectId, int] = {}
@@ -208,6 +210,8 @@ class Fence:
                 fresh.append(change)
                 self._again = self._blind
                 continue
+            self._again = self._again or (self._blind and id_.epoch < self._newest)
+            self._newest = max(self._newest, id_.epoch)
             if self._again:
                 fresh.append(change)
             self._left[id_] -= 1

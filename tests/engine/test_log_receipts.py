@@ -82,6 +82,15 @@ def test_where_rows_are_written_blindly_they_are_written_again_behind_the_first_
     assert Fence([held]).admit([first, new, last]) == ([new], [held.id])
 
 
+def test_rows_behind_those_that_an_ended_owner_wrote_again_are_written_again() -> None:
+    """It covered an echo and ended before it came to the rows behind, which an older owner had covered."""
+    places = [("0-1", number, 0) for number in (1, 2, 3)]
+    echo, old, newer = map(at, places)
+    held = [Receipt(EffectId(2, 1), encode([places[0], places[2]])), Receipt(EffectId(1, 1), encode([places[1]]))]
+    assert Fence(held, blind=True).admit([echo, old, newer])[0] == [old, newer]
+    assert Fence(held).admit([echo, old, newer])[0] == []
+
+
 def test_counter_example_4_a_row_is_dropped_only_once() -> None:
     """The same place a second time (a rewind asked for on purpose) is a row of its own."""
     place = ("0-1", 5, 0)
