@@ -11,8 +11,8 @@ from tidelock.engine.two_way.echo import Sending
 from tidelock.engine.two_way.hold import Hold, Waiting
 from tidelock.engine.two_way.places import Place
 from tidelock.engine.two_way.registers import Registers
-from tidelock.simulations.two_way.hub import HubWorld, Step, key_of, registers
-from tidelock.simulations.two_way.hub_state import ROW, Entry, Note, Spoke, State, place, with_spoke
+from tidelock.simulations.two_way.hub import HubWorld, Step, registers
+from tidelock.simulations.two_way.hub_state import ROW, Entry, Note, Spoke, State, key_of, place, with_spoke
 
 LOG = "s"
 

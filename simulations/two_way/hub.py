@@ -25,7 +25,23 @@ from tidelock.engine.two_way.places import NOTHING, Place
 from tidelock.engine.two_way.registers import Layout, Registers
 from tidelock.engine.two_way.seen import Mark, SeenPrefix, Stretch, seen_of_batch
 from tidelock.simulations.two_way.explorer import Word
-from tidelock.simulations.two_way.hub_state import OWN, Entry, Note, Rows, Scope, Spoke, State, place, put, with_spoke
+from tidelock.simulations.two_way.hub_state import (
+    OWN,
+    Entry,
+    Note,
+    Rows,
+    Scope,
+    Spoke,
+    State,
+    holders,
+    image,
+    image_of,
+    key_of,
+    place,
+    put,
+    spelled,
+    with_spoke,
+)
 
 FEED, ARBITER = "h-s", "H"
 
@@ -334,25 +350,3 @@ class HubWorld:
 
     def _registers(self, before: Row | None, after: Row | None) -> Registers | None:
         return registers(self.scope.layout, before, after)
-
-
-def key_of(note: Note) -> int:
-    return int((note.after or note.before or (0,))[0])
-
-
-def image_of(note: Note) -> str:
-    return image(key_of(note), note.after)
-
-
-def image(key: int, row: Row | None) -> str:
-    """`1=2`, or `1=-` for no row."""
-    return f"{key}={'-' if row is None else ','.join(map(str, row[1:]))}"
-
-
-def holders(rows: Rows, wanted: Row) -> tuple[Row, ...]:
-    """Other rows with the value of the unique column that a row wants."""
-    return tuple(row for row in rows if row is not None and row[0] != wanted[0] and row[1] == wanted[1])
-
-
-def spelled(rows: Rows) -> str:
-    return " ".join(image(key, row) for key, row in enumerate(rows, 1))

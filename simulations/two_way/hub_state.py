@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from tidelock.engine.two_way.policies import Group, Policies, Policy
 from tidelock.engine.two_way.registers import Layout, Register
 from tidelock.engine.two_way.seen import Stretch
 
+Item = TypeVar("Item")
 Rows: TypeAlias = tuple[Row | None, ...]  # by key, from 1
 OWN: Final = -1  # the writer of a change that the arbiter made itself
 
@@ -113,14 +114,40 @@ class Scope(msgspec.Struct, frozen=True):
     known: bool = False
 
 
-def put(values: tuple[Row | None, ...], at: int, value: Row | None) -> tuple[Row | None, ...]:
+def put(values: tuple[Item, ...], at: int, value: Item) -> tuple[Item, ...]:
+    """Returns the values with another one in that place."""
     return (*values[:at], value, *values[at + 1 :])
 
 
 def with_spoke(state: State, number: int, spoke: Spoke) -> State:
-    return state._replace(spokes=(*state.spokes[:number], spoke, *state.spokes[number + 1 :]))
+    return state._replace(spokes=put(state.spokes, number, spoke))
 
 
 def place(number: int) -> Place:
     """Place of an entry in the arbiter's log."""
     return (number,)
+
+
+def image(key: int, row: Row | None) -> str:
+    """`1=2`, or `1=-` for no row."""
+    return f"{key}={'-' if row is None else ','.join(map(str, row[1:]))}"
+
+
+def spelled(rows: Rows) -> str:
+    """Returns the images of all rows."""
+    return " ".join(image(key, row) for key, row in enumerate(rows, 1))
+
+
+def key_of(note: Note) -> int:
+    """Returns the key of the row that a spoke's writer changed."""
+    return int((note.after or note.before or (0,))[0])
+
+
+def image_of(note: Note) -> str:
+    """Returns the image of that row."""
+    return image(key_of(note), note.after)
+
+
+def holders(rows: Rows, wanted: Row) -> tuple[Row, ...]:
+    """Other rows with the value of the unique column that a row wants."""
+    return tuple(row for row in rows if row is not None and row[0] != wanted[0] and row[1] == wanted[1])

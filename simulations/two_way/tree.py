@@ -17,8 +17,8 @@ from tidelock.engine.two_way.places import NOTHING, Place
 from tidelock.engine.two_way.registers import Register
 from tidelock.engine.two_way.seen import Mark, SeenPrefix, Stretch
 from tidelock.simulations.two_way.explorer import Word
-from tidelock.simulations.two_way.hub import image, registers
-from tidelock.simulations.two_way.hub_state import ROW, place
+from tidelock.simulations.two_way.hub import registers
+from tidelock.simulations.two_way.hub_state import ROW, image, place, put
 from tidelock.simulations.two_way.rule import Rule, Sound
 
 NAMES = "HSTU"
@@ -161,12 +161,12 @@ class TreeWorld:
         return path_of(arbiter, row, how)
 
     def _logged(self, state: State, site: int, row: Row | None, entry: Entry) -> State:
-        logs = (*state.logs[:site], (*state.logs[site], entry), *state.logs[site + 1 :])
-        return state._replace(rows=(*state.rows[:site], row, *state.rows[site + 1 :]), logs=logs)
+        logs = put(state.logs, site, (*state.logs[site], entry))
+        return state._replace(rows=put(state.rows, site, row), logs=logs)
 
 
 def with_edge(state: State, child: int, edge: Edge) -> State:
-    return state._replace(edges=(*state.edges[: child - 1], edge, *state.edges[child:]))
+    return state._replace(edges=put(state.edges, child - 1, edge))
 
 
 class _FirstSitesSeen(TreeWorld):
@@ -186,11 +186,9 @@ class _MarksOfTheChild(TreeWorld):
         if entry.mark is not None:
             taken = msgspec.structs.replace(entry.mark, feed=self._feed_down(child, parent), log=NAMES[parent])
             log = state.logs[child]
-            log = (*log[: edge.up], entry._replace(mark=taken), *log[edge.up + 1 :])
-            word, after = super()._climb(
-                state._replace(logs=(*state.logs[:child], log, *state.logs[child + 1 :])), child, parent, edge
-            )
-            return word, after._replace(logs=(*after.logs[:child], state.logs[child], *after.logs[child + 1 :]))
+            log = put(log, edge.up, entry._replace(mark=taken))
+            word, after = super()._climb(state._replace(logs=put(state.logs, child, log)), child, parent, edge)
+            return word, after._replace(logs=put(after.logs, child, state.logs[child]))
         return super()._climb(state, child, parent, edge)
 
 
