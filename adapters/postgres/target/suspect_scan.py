@@ -37,9 +37,9 @@ class SuspectScan:
         self._tables.clear()
 
     async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
-        """Return the batch's answer, with suspects where they are asked for."""
+        """Return the batch's answer, with suspects where a row is refused."""
         answer = await work
-        if not effect.scan or not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:
+        if not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:
             return answer
         try:
             suspects = await self._scan(await lane.ready(), effect.steps)
