@@ -2,9 +2,10 @@
 
 `verify: image` compares each row with its before-image, and an insert must find none.  A fold keeps the row's first
 before-image, which is what the target holds before the batch, so the folded steps carry those; a batch in log order
-carries each change's own.  A row that is inserted and deleted in one batch folds to nothing: first of all it is seen
-that none is there.  Where the target may take two keys for one, what is there may be a row that leaves in this very
-batch, which then runs in log order.
+carries each change's own.  A fold needs each row's changes to be a chain (`row_chains`), else the batch runs in log
+order.  A row that is inserted and deleted in one batch folds to nothing: first of all it is seen that none is there.
+Where the target may take two keys for one, what is there may be a row that leaves in this very batch, which then runs
+in log order.
 
 `verify: version` writes only what has a higher version than the target's row.  A fold would write the last image of a
 row, though an earlier one may have the higher version, so these batches always run in log order.
@@ -24,6 +25,7 @@ from itertools import islice
 from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
+from tidelock.engine.batch.row_chains import breaks
 from tidelock.engine.batch.stamp_steps import require_stamps, stamp_steps
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
@@ -121,7 +123,7 @@ def _position(binding: Binding, column: str) -> int:
 
 def image_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch whose rows are compared with their before-images."""
-    steps = set_based(changes, ranks)
+    steps = set_based(changes, ranks) if next(breaks(changes), None) is None else None
     return image_steps_in_order(changes) if steps is None else _with_first_images(steps, changes)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from tidelock.engine.batch.row_chains import breaks
 from tidelock.engine.model.index import Digest
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.parallel.segments import Change
@@ -28,12 +29,13 @@ MOST_DECIDED: Final = 32
 
 
 def suspected(changes: Sequence[Change], suspects: Collection[Suspect]) -> list[Change]:
-    """Returns the changes of these rows."""
-    rows = frozenset(suspects)
+    """Returns the changes of these rows, and those that meet another change of the same batch."""
+    rows, broken = frozenset(suspects), frozenset(breaks(changes))
     return [
         change
         for change in changes
-        if any((change.binding.name, key) in rows for key in keys_of(change.binding, change.before, change.after))
+        if change in broken
+        or any((change.binding.name, key) in rows for key in keys_of(change.binding, change.before, change.after))
     ]
 
 

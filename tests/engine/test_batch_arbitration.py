@@ -105,3 +105,39 @@ def test_a_batch_id_names_one_question() -> None:
     first = up.sent[0].id
     up.refuse("no parent", "1452")
     assert up.sent[0].id != first and isinstance(first, EffectId)
+
+
+def test_rows_in_conflict_that_the_target_tells_are_decided_about_together_behind_all_others() -> None:
+    up = Up()
+    (first,) = up.sent
+    assert first.scan
+    name = first.steps[0].table.name
+    failure = Failure(ErrorKind.ROW, "2 of 3 rows are")
+    up.answer(BatchFailed(first.id, failure, ((name, (1,)), (name, (3,)))))
+    (clear,) = up.sent
+    assert [step.rows for step in clear.steps if hasattr(step, "rows")] == [[(2, "b", "y")]]
+    assert not clear.decide and not clear.scan, "of one row it is known which it is"
+    up.commit()
+    (deciding,) = up.sent
+    assert [question.after for question in deciding.decide] == [(1, "a", "y"), (3, "c", "y")]
+    assert not deciding.steps and all(q.parked.error.startswith("in conflict") for q in deciding.decide)
+    up.commit(Decided(False, (("update_origin_differs", "write"),)), Decided(True, (("update_missing", "park"),)))
+    status = up.machine.status()
+    assert status is not None
+    assert status.conflicts == {("update_origin_differs", "write"): 1, ("update_missing", "park"): 1}
+    assert up.machine.snapshot()["parked"] == 1
+    up.play("log 2: update account 3 c y to 3 c z; update account 1 a y to 1 a z")
+    (batch,) = up.sent
+    assert [rows.keys for rows in batch.told] == [[(3,)]], "its row waits, and no other"
+
+
+def test_decisions_that_fail_together_are_made_apart() -> None:
+    up = Up()
+    name = up.sent[0].steps[0].table.name
+    up.answer(BatchFailed(up.sent[0].id, Failure(ErrorKind.ROW, "differs"), ((name, (1,)), (name, (3,)))))
+    up.commit()
+    up.refuse("no parent", "1452")
+    assert (up.asked.after, up.asked.refused) == ((1, "a", "y"), ""), "it may be the other"
+    up.commit(Decided(False))
+    up.refuse("no parent", "1452")
+    assert (up.asked.after, up.asked.refused) == ((3, "c", "y"), "no parent")

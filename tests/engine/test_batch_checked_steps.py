@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.engine.world import change, table
 from tidelock.engine.batch import checked_steps
+from tidelock.engine.batch.conflict_cut import suspected
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.options import Options
@@ -247,3 +248,24 @@ def test_a_table_whose_rows_cannot_be_looked_at_is_refused(case: str) -> None:
     with pytest.raises(SchemaMismatch, match=words):
         checked_steps.require(binding, options)
     checked_steps.require(binding, Options())
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        [((1, "a", "x", 1), (1, "a", "y", 2)), ((1, "a", "x", 1), (1, "a", "z", 3))],
+        [((1, "a", "x", 1), None), ((1, "a", "y", 2), (1, "a", "z", 3))],
+        [((1, "a", "x", 1), (1, "a", "y", 2)), (None, (1, "a", "z", 3))],
+        [(None, (2, "b", "x", 1)), (None, (2, "b", "y", 2))],
+        [((1, "a", "x", 1), (1, "a", "y", 2)), ((1, "a", "x", 1), None)],
+    ],
+)
+def test_a_change_that_does_not_begin_with_what_the_one_before_has_left_is_refused(images: list) -> None:
+    """Between them another feed has written to the row at the source.  A fold would write over the first of them."""
+    log = [change(BINDING, *pair, number=number) for number, pair in enumerate(images)]
+    database = Database({NAME: TABLE})
+    applied(database, [change(BINDING, None, (1, "a", "x", 1), number=9)])
+    with pytest.raises(Violation):
+        applied(database, log)
+    assert suspected(log, []) == log[1:]
+    applied(database, log[:1])

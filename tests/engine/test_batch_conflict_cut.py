@@ -29,11 +29,12 @@ def share(one: Locks, other: Locks) -> bool:
 class Target:
     """An arbiter that takes a trial without changes in conflict, and decides about any.
 
-    `says`: of what it takes a row to be in conflict.  `firm`: a change that cannot even be decided about."""
+    `says`: of which rows it says that they are in conflict, at one scan after the other; the last says nothing.
+    `firm`: changes that cannot even be decided about."""
 
-    def __init__(self, conflicts: list[Change], says: list[Change], firm: list[Change]) -> None:
+    def __init__(self, conflicts: list[Change], says: list[list[Change]], firm: list[Change]) -> None:
         self.conflicts = conflicts
-        self.says = [(ACCOUNTS.name, ACCOUNTS.key_of(c.after)) for c in says if c.after is not None]
+        self.says = [[(ACCOUNTS.name, ACCOUNTS.key_of(c.after)) for c in some if c.after is not None] for some in says]
         self.firm = firm
         self.covered: list[Change] = []
         self.decided: list[Change] = []
@@ -55,7 +56,7 @@ class Target:
             search.succeeded()
 
     def refuse(self, search: BadRowSearch, locks: dict[Change, Locks]) -> None:
-        says = [] if search.refusals else self.says
+        says = [] if search.refusals or not self.says else self.says.pop(0)
         if not (search.cut(says, lambda some: [locks[c] for c in some]) or search.decides_about(REFUSED)):
             search.failed("refused")
 
@@ -65,7 +66,7 @@ def test_every_change_is_covered_once_and_what_shares_a_key_in_log_order(data: s
     changes = log(data.draw(st.integers(1, 14)))
     locks: dict[Change, Locks] = {one: data.draw(LOCKS) for one in changes}
     some = st.lists(st.sampled_from(changes), max_size=6, unique=True)
-    target = Target(data.draw(some), data.draw(some), data.draw(some))
+    target = Target(data.draw(some), data.draw(st.lists(some, max_size=4)), data.draw(some))
     search = BadRowSearch.under(Options(direction="up"), changes)
     target.work_off(search, locks)
     assert sorted(target.covered, key=changes.index) == changes
@@ -98,7 +99,23 @@ def test_what_follows_a_change_in_conflict_is_not_clear(data: st.DataObject) -> 
 def test_conflicts_that_are_told_cost_few_transactions(told: bool) -> None:
     changes = log(750)
     conflicts = changes[::10]
-    target = Target(conflicts, conflicts if told else [], [])
+    target = Target(conflicts, [conflicts] if told else [], [])
     target.work_off(BadRowSearch.under(Options(direction="up"), changes), {c: [(c.number, True)] for c in changes})
     assert target.decided == conflicts
     assert target.transactions == 5 if told else target.transactions > 400, target.transactions
+
+
+def test_what_is_refused_again_is_halved() -> None:
+    """Rows change between the scan and the transaction: a shorter one is less often late."""
+    changes = log(9)
+    search = BadRowSearch.under(Options(direction="up"), changes)
+    pieces = []
+    for says in ([changes[0]], [changes[5]]):
+        target = Target([], [says], [])
+        target.refuse(search, {c: [(0 if c.number in (2, 7) else c.number + 1, True)] for c in changes})
+        pieces.append([c.number for c in search.piece])
+        assert not search.in_order and not search.refusals
+    while not search.finished:
+        search.succeeded()
+        pieces += [] if search.finished else [[c.number for c in search.piece]]
+    assert pieces == [[1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [6, 7, 8], [5], [0]]

@@ -115,8 +115,9 @@ class MySqlSink(ChunkSink):
             work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
         else:
             work = self._transact(lane, effect)
-        answered = self._scan.after(lane, effect, work) if effect.scan else work
-        return await lane.begin(effect.id, answered)
+        if effect.scan:
+            work = self._scan.after(lane, effect, work)
+        return await lane.begin(effect.id, work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         deadlocks = 0

@@ -36,7 +36,7 @@ class SuspectScan:
         self._tables.clear()
 
     async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
-        """Return the answer of a batch that asks for suspects, with them if it is refused."""
+        """Return the batch's answer, with suspects where a row is refused."""
         answer = await work
         if not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:
             return answer
