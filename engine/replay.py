@@ -12,7 +12,7 @@ from typing import assert_never
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.log import receipts
 from tidelock.engine.model.records import LogBatch, Row
-from tidelock.engine.protocol import effects, events
+from tidelock.engine.protocol import effects, events, steps
 
 _FAILED = {
     events.BatchFailed: "failed",
@@ -179,13 +179,13 @@ def _spell_parked(effect: effects.ApplyBatch | effects.ApplyPiece | effects.Merg
         yield f"unpark {', '.join(f'{s}:{n}:{o}' for s, n, o in effect.unparked)}"
 
 
-def _spell_step(step: effects.Step) -> str:
+def _spell_step(step: steps.Step) -> str:
     match step:
-        case effects.DeleteRows():
+        case steps.DeleteRows():
             return f"delete {step.table.name} {_spell_rows(step.keys)}"
-        case effects.UpsertRows():
+        case steps.UpsertRows():
             return f"{'insert' if step.fresh else 'upsert'} {step.table.name} {_spell_rows(step.rows)}"
-        case effects.UpdateRows():
+        case steps.UpdateRows():
             rows = (f"{_spell_row(k)} to {_spell_row(r)}" for k, r in zip(step.keys, step.rows, strict=True))
             return f"{'move' if step.moves else 'update'} {step.table.name} {', '.join(rows)}"
         case _:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import Row, TableName, Value
 from tidelock.engine.model.schema import Binding, Equality
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
 from tidelock.simulations.model import Table, Violation
 

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row, filled
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import MergeChunk
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import DEFAULT, Token, comparable
 from tidelock.simulations.model import Database, Table, Violation
 from tidelock.simulations.session import Session

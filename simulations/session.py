@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidelock.engine.model.records import UNKNOWN, Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
 from tidelock.simulations.looking import look_and_write
 from tidelock.simulations.model import Table, Violation

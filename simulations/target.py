@@ -31,7 +31,6 @@ from tidelock.engine.protocol.effects import (
     EffectId,
     FindRefused,
     MergeChunk,
-    ParkedRow,
     ReadChunk,
     RollbackBatch,
     SaveCheckpoint,
@@ -54,6 +53,7 @@ from tidelock.engine.protocol.events import (
     RefusedRow,
     TakenOver,
 )
+from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.simulations.checkers import ALL
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.faults import Faults

@@ -6,8 +6,8 @@ import msgspec
 
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DecideChange
 from tidelock.engine.protocol.events import Decided
+from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.decisions import DISPLACED, Decision, Outcome
 
 

@@ -11,7 +11,7 @@ from tidelock.adapters.target.conflict_records import packed_row
 from tidelock.engine.batch.parked_rows import key_for_people
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ChangeId, Step, UpsertRows
+from tidelock.engine.protocol.steps import ChangeId, Step, UpsertRows
 from tidelock.engine.two_way.conflicts import Conflict
 
 COLUMNS: Final = (

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from tidelock.adapters.target.compared_columns import may_be_gone
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 Query = TypeVar("Query", covariant=True)
 

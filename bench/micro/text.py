@@ -22,7 +22,7 @@ from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.statements import TableStatements as PostgresStatements
 from tidelock.engine.model.records import LogBatch, Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpsertRows
 
 ROWS: Final = 10_000
 BATCHES: Final = (1, 100, 1_000)

@@ -35,11 +35,10 @@ from tidelock.engine.protocol.effects import (
     ApplyPiece,
     CommitBatch,
     EffectId,
-    ParkedRow,
     RollbackBatch,
-    Step,
     StepDown,
 )
+from tidelock.engine.protocol.steps import ParkedRow, Step
 
 LANE = 0
 _RETRY_US = 200_000

@@ -21,7 +21,8 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DecideChange, EffectId, RowsToTell
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.steps import DecideChange, RowsToTell
 from tidelock.engine.two_way.deciding import keys_of
 
 

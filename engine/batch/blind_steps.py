@@ -19,7 +19,7 @@ from tidelock.engine.batch.merge import Ranks, fold, must_keep_order
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpsertRows
 
 
 def require_blind(binding: Binding) -> None:

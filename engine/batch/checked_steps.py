@@ -32,7 +32,7 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Kind, Row
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.engine.two_way.table_policies import problems
 
 _ORDERED = (Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)

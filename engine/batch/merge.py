@@ -34,7 +34,7 @@ from tidelock.engine.model.index import Index, Key
 from tidelock.engine.model.records import UNKNOWN, Row, TableName, Value, filled
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 class Ranks:

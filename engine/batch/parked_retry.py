@@ -22,8 +22,9 @@ from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyEffect, EffectId, ParkedRow
+from tidelock.engine.protocol.effects import ApplyEffect, EffectId
 from tidelock.engine.protocol.events import ParkedKey
+from tidelock.engine.protocol.steps import ParkedRow
 
 _RETRY_US = 200_000
 _FOLLOWS = "an earlier change of the same row failed too: retry the whole table, or skip that change first"

@@ -17,8 +17,9 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row, Shape, TableName, read_extension
 from tidelock.engine.model.schema import Binding, Equality, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import EffectId, ParkedRow
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ParkedKey
+from tidelock.engine.protocol.steps import ParkedRow
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=tuple)  # a row may be anything that behaves as a tuple
 

@@ -27,8 +27,9 @@ from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, ParkedRow
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import ParkedKey
+from tidelock.engine.protocol.steps import ParkedRow
 
 
 class RetryRequests:

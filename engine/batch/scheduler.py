@@ -33,16 +33,9 @@ from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.provenance import Origins, groups, least, runs
 from tidelock.engine.parallel.segments import LOCAL, Change, Provenance, Segment
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyEffect,
-    CommitBatch,
-    DecideChange,
-    EffectId,
-    RollbackBatch,
-    Step,
-)
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
 from tidelock.engine.protocol.events import Decided
+from tidelock.engine.protocol.steps import DecideChange, Step
 
 
 class BatchScheduler:

@@ -20,7 +20,7 @@ from tidelock.engine.model.records import Kind, Row, Value
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.model.stamp_columns import StampColumns, holds_tombstones
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import Step, UpsertRows
+from tidelock.engine.protocol.steps import Step, UpsertRows
 
 KEYS: Final = (Kind.INT, Kind.TEXT, Kind.UUID)
 _NO_STAMP: Final = (-1, "")

@@ -47,8 +47,9 @@ from tidelock.engine.model.index import folded_key
 from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, Shape, Transaction, filled
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, MergeChunk, ParkedRow, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import EffectId, MergeChunk
 from tidelock.engine.protocol.events import ParkedKey, RefusedRow
+from tidelock.engine.protocol.steps import DeleteRows, ParkedRow, Step, UpdateRows, UpsertRows
 
 SOURCE = "copy-"
 """Beginning of the source of a parked row that no log tells of; the epoch of its reading follows."""

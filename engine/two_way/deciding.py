@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DecideChange, DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DecideChange, DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.engine.two_way.conflicts import Met
 from tidelock.engine.two_way.decisions import Arriving, Decision, Outcome, decide, kept
 from tidelock.engine.two_way.merged import rank

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.records import Row
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.ledger import Mistake
 

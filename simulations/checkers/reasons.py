@@ -16,7 +16,8 @@ from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Equality
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, ParkedRow
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
+from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.history import Place

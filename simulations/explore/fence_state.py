@@ -11,15 +11,7 @@ from tidelock.engine.apply.machine import Options
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    DeleteRows,
-    EffectId,
-    SaveCheckpoint,
-    Step,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
@@ -29,6 +21,7 @@ from tidelock.engine.protocol.events import (
     DdlApplied,
     DdlFailed,
 )
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpsertRows
 from tidelock.simulations import catalogue
 from tidelock.simulations.explore.scopes import plain_keys
 from tidelock.simulations.explore.search import Broken

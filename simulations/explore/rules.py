@@ -22,7 +22,8 @@ from tidelock.engine.parallel.lock_keys import RowKeys
 from tidelock.engine.parallel.lock_request import LockRequest
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change, Segment
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, Step
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.steps import DeleteRows, Step
 from tidelock.simulations.explore import scopes
 from tidelock.simulations.explore.histories import Scope
 from tidelock.simulations.explore.locks import LockModel

@@ -24,7 +24,7 @@ from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys
 from tidelock.engine.parallel.lock_request import LockRequest, X
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import Step
+from tidelock.engine.protocol.steps import Step
 from tidelock.simulations.explore.histories import Contents, Draft, Scope
 from tidelock.simulations.explore.search import Broken
 from tidelock.simulations.model import Violation

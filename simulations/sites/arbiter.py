@@ -15,8 +15,9 @@ from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log import receipts
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, Decided
+from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.conflicts import Holder, Met
 from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
 from tidelock.simulations.faults import Faults

@@ -16,7 +16,7 @@ import msgspec
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, Row, TableName
-from tidelock.engine.protocol.effects import ParkedRow
+from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.sites.topology import Edge, Topology

@@ -28,8 +28,9 @@ from tidelock.engine.model.conflict_options import GroupWords, TableWords
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyBatch, DecideChange, EffectId, RowsToTell, Step
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided, TakenOver
+from tidelock.engine.protocol.steps import DecideChange, RowsToTell, Step
 
 PROOF = pytest.mark.proof
 SERVERS = ["postgres", "mariadb", pytest.param("mysql", marks=PROOF)]

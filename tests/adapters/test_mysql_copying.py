@@ -34,18 +34,7 @@ from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import UNKNOWN, Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import (
-    BeginCopy,
-    DeleteRows,
-    EffectId,
-    FindRefused,
-    MergeChunk,
-    ParkedRow,
-    Publish,
-    Step,
-    UpdateRows,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, FindRefused, MergeChunk, Publish
 from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
@@ -57,6 +46,7 @@ from tidelock.engine.protocol.events import (
     SourceRead,
     TakenOver,
 )
+from tidelock.engine.protocol.steps import DeleteRows, ParkedRow, Step, UpdateRows, UpsertRows
 
 START, LATER = Position("bin.000001", 4), Position("bin.000002", 400)
 INT, TEXT = Kind.INT, Kind.TEXT

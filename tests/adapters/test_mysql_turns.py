@@ -10,7 +10,7 @@ from tidelock.adapters.mysql.target import deadlock_gate
 from tidelock.adapters.mysql.target.deadlock_gate import DeadlockGate
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 def table(name: str, *uniques: str) -> Binding:

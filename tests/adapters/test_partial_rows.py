@@ -34,8 +34,9 @@ from tidelock.engine.model.records import (
 )
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol import effects
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, BatchFailed, GoalSet, LogArrived, TakenOver
+from tidelock.engine.protocol.steps import Step, UpdateRows, UpsertRows
 
 START: Final = Position("log.000001", 0)
 COLUMNS: Final = (Column("id", Kind.INT, length=8), Column("big", Kind.TEXT), Column("email", Kind.TEXT, length=40))

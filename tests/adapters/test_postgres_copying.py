@@ -23,18 +23,7 @@ from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    BeginCopy,
-    DeleteRows,
-    EffectId,
-    FindRefused,
-    MergeChunk,
-    ParkedRow,
-    SaveCheckpoint,
-    UpdateRows,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyBatch, BeginCopy, EffectId, FindRefused, MergeChunk, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
@@ -46,6 +35,7 @@ from tidelock.engine.protocol.events import (
     RefusedRow,
     TakenOver,
 )
+from tidelock.engine.protocol.steps import DeleteRows, ParkedRow, UpdateRows, UpsertRows
 
 ACCOUNT = TableName("public", "account")
 START = Position("binlog.000001", 4)

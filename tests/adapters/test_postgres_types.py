@@ -36,8 +36,9 @@ from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows, EffectId, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, TakenOver
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 START = Position("1/1", 4)
 T = TableName("public", "t")

@@ -20,7 +20,8 @@ from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.target.options import SinkOptions
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, SaveCheckpoint, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId, SaveCheckpoint
+from tidelock.engine.protocol.steps import UpsertRows
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CheckpointFailed
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
 from tidelock.engine.model.schema import Binding

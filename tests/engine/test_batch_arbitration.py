@@ -5,8 +5,9 @@ from __future__ import annotations
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.options import Options
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, DecideChange, EffectId
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
+from tidelock.engine.protocol.steps import DecideChange
 from tidelock.simulations.scenario import Scenario
 
 LOG = "log 1 resent: update account 1 a x to 1 a y; update account 2 b x to 2 b y; update account 3 c x to 3 c y"

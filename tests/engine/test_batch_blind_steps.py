@@ -11,7 +11,7 @@ from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.model.records import Column, Kind, Row, Shape
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 from tidelock.simulations.model import Database, Violation
 
 TABLE = table("t", ("id", "email", "note"), ("id",), (("email",),))

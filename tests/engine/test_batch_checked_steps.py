@@ -14,7 +14,7 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Column, Kind, Row, Shape
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 from tidelock.simulations.model import Database, Violation
 
 _NULLABLE = table("t", ("id", "email", "note", "version"), ("id",), (("email",),))

@@ -33,7 +33,7 @@ from tidelock.engine.batch.merge import Ranks, fold, in_log_order, merge
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, Equality
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 CASES = [(world, dialect) for world in WORLDS for dialect in world.dialects]
 

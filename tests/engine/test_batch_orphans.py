@@ -8,7 +8,7 @@ from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import LogBatch, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyBatch, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
@@ -18,6 +18,7 @@ from tidelock.engine.protocol.events import (
     ParkedWished,
     TakenOver,
 )
+from tidelock.engine.protocol.steps import UpsertRows
 from tidelock.simulations.catalogue import CLIENT, ORDER, linked, shape
 from tidelock.simulations.scenario import position
 

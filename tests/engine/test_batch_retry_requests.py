@@ -21,8 +21,9 @@ from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, UpsertRows
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ParkedKey
+from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 
 NAME = TableName("shop", "account")
 (ACCOUNTS,) = ACCOUNT.bindings()

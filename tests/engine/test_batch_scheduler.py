@@ -4,8 +4,9 @@ from msgspec.structs import replace
 
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.model.records import LogBatch, RowChange, Shape, Transaction
-from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows
+from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, LogArrived, TakenOver
+from tidelock.engine.protocol.steps import DeleteRows
 from tidelock.simulations.catalogue import POOL, linked, shape
 from tidelock.simulations.scenario import Scenario, position
 from tidelock.simulations.selection import without_tier

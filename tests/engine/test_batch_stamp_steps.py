@@ -15,7 +15,7 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Column, Kind, ReplicaIdentity, Row, Shape
 from tidelock.engine.model.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable, UniqueKey
 from tidelock.engine.model.stamp_columns import StampColumns, tombstones_of
-from tidelock.engine.protocol.effects import UpsertRows
+from tidelock.engine.protocol.steps import UpsertRows
 
 OPTIONS = Options(stamp=StampColumns())
 RANKS = Ranks({}, {})

@@ -7,8 +7,9 @@ from tidelock.engine.copy.chunk_merge import ChunkMerge
 from tidelock.engine.copy.unkeyed_changes import Difference
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row
-from tidelock.engine.protocol.effects import EffectId, UpsertRows
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import RefusedRow
+from tidelock.engine.protocol.steps import UpsertRows
 
 ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 BINDING = bind(ITEM)

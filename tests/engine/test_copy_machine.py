@@ -15,7 +15,6 @@ from tidelock.engine.protocol.effects import (
     ApplyEffect,
     BeginCopy,
     CaughtUp,
-    DeleteRows,
     DropStaged,
     EffectId,
     FindRefused,
@@ -26,7 +25,6 @@ from tidelock.engine.protocol.effects import (
     RequestResend,
     SaveCheckpoint,
     StepDown,
-    UpsertRows,
 )
 from tidelock.engine.protocol.events import (
     ApplyEvent,
@@ -48,6 +46,7 @@ from tidelock.engine.protocol.events import (
     TakenOver,
     Tick,
 )
+from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 
 ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])

@@ -13,8 +13,9 @@ from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, UpsertRows
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import RefusedRow
+from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 
 HEAP = table("heap", ["id", "note"], [])
 BINDING = bind(HEAP)

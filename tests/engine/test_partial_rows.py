@@ -56,7 +56,6 @@ from tidelock.engine.parallel.lock_keys import compile_keys
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import (
-    DeleteRows,
     DropStaged,
     FindRefused,
     Halt,
@@ -64,8 +63,6 @@ from tidelock.engine.protocol.effects import (
     Publish,
     ReadChunk,
     SaveCheckpoint,
-    UpdateRows,
-    UpsertRows,
 )
 from tidelock.engine.protocol.events import (
     BatchFailed,
@@ -78,6 +75,7 @@ from tidelock.engine.protocol.events import (
     SourceRead,
     TakenOver,
 )
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 BIG = "x" * 3000
 NOTE = table_of("note", ("id", "big", "small"), ("id",))

@@ -11,7 +11,8 @@ from tidelock.engine.model.conflict_options import GroupWords, TableWords
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DecideChange, DeleteRows, EffectId, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.steps import DecideChange, DeleteRows, UpdateRows, UpsertRows
 from tidelock.engine.two_way.conflicts import Conflict, Holder, Met
 from tidelock.engine.two_way.deciding import decided_steps, is_later, judged, kept_out, keys_of
 from tidelock.engine.two_way.decisions import Decision, Outcome

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, RowChange, Shape, TableName, Transaction, Value
 from tidelock.engine.model.schema import Binding, Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 class Dialect(enum.Enum):

@@ -35,7 +35,7 @@ from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.model.errors import MISSING
 from tidelock.engine.model.records import UNKNOWN, Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 COMMIT = b"COMMIT"
 

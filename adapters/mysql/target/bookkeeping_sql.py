@@ -18,8 +18,9 @@ from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
-from tidelock.engine.protocol.effects import EffectId, Halt, ParkedRow
+from tidelock.engine.protocol.effects import EffectId, Halt
 from tidelock.engine.protocol.events import ParkedKey, Receipt
+from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.engine.two_way.decisions import DISPLACED
 
 ERROR_CHARACTERS = 4000

@@ -16,7 +16,7 @@ from tidelock.adapters.schema.log_spelling import NotSpelled, spelled
 from tidelock.adapters.target.displaced import Displaced, displaces
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import Column, Row, Value
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 class Script(Protocol):

@@ -33,7 +33,8 @@ from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import MergeChunk
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 
 class LostStaging(Exception):

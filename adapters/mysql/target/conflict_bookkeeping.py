@@ -11,8 +11,9 @@ from tidelock.adapters.target.conflict_records import LostRow
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import TableName
-from tidelock.engine.protocol.effects import EffectId, ParkedRow
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Decided
+from tidelock.engine.protocol.steps import ParkedRow
 
 _KEPT = (
     "feed,grp,source,number,ordinal,entry,table_schema,table_name,row_key,type,outcome,incoming,lost,stands,path"

@@ -25,7 +25,7 @@ from typing import Final, Self
 
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 SECONDS: Final = 60.0
 

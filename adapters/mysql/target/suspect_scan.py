@@ -21,8 +21,9 @@ from tidelock.adapters.target.suspect_looks import in_conflict, looks_of
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, Step
+from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchFailed
+from tidelock.engine.protocol.steps import Step
 
 
 class SuspectScan:

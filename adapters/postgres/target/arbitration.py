@@ -29,8 +29,9 @@ from tidelock.adapters.target.conflict_records import decided, lost_rows, packed
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, DecideChange
+from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
+from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.conflicts import Holder, Met
 from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
 from tidelock.engine.two_way.decisions import Decision

@@ -13,7 +13,8 @@ from tidelock.adapters.postgres.target.statements import StepStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import EffectId, ParkedRow, Step, UpsertRows
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.steps import ParkedRow, Step, UpsertRows
 
 PIECE = "tidelock_piece"
 """The savepoint that makes a piece one."""

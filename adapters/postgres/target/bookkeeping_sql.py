@@ -25,8 +25,9 @@ from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
-from tidelock.engine.protocol.effects import EffectId, ParkedRow
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ParkedKey, Receipt
+from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.engine.two_way.decisions import DISPLACED
 
 DURABLE = "SET LOCAL synchronous_commit = on"

@@ -22,7 +22,7 @@ from tidelock.adapters.row_image import images
 from tidelock.adapters.target.compared_columns import compared, may_be_gone
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 MOST_COLUMNS = 1600
 """PostgreSQL takes 1,664 columns of a row source."""

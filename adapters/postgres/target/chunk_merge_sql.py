@@ -23,7 +23,8 @@ from tidelock.adapters.postgres.target.statements import TableStatements, identi
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, renderer
 from tidelock.engine.model.records import Column, Kind, Row, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import MergeChunk
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 CLASHES = frozenset(("23505", "23P01", "23503"))
 """SQLSTATEs of what `in_place` cannot do and `anew` may: a unique value that moves between rows, a reference."""

@@ -15,8 +15,9 @@ from tidelock.adapters.target.conflict_records import LostRow
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import TableName
-from tidelock.engine.protocol.effects import EffectId, ParkedRow
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Decided
+from tidelock.engine.protocol.steps import ParkedRow
 
 VERDICT: Final = "tidelock.verdict"
 """Prefix of a verdict's message; its content is JSON of the columns of `tidelock_verdicts`, bytes in base64."""

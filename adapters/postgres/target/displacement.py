@@ -18,7 +18,7 @@ from tidelock.adapters.target.displaced import Displaced
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import UpsertRows
+from tidelock.engine.protocol.steps import UpsertRows
 
 
 class Displacement:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.session import TargetSession
-from tidelock.engine.protocol.effects import DeleteRows, Step
+from tidelock.engine.protocol.steps import DeleteRows, Step
 
 log = logging.getLogger(__name__)
 

@@ -52,6 +52,7 @@ from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
+from tidelock.engine.protocol.steps import Step
 
 log = logging.getLogger(__name__)
 
@@ -356,5 +357,5 @@ class PostgresSink(ChunkSink):
         return self._last_control
 
 
-def _tables(steps: Sequence[effects.Step]) -> str:
+def _tables(steps: Sequence[Step]) -> str:
     return ", ".join(dict.fromkeys(str(step.table.name) for step in steps))

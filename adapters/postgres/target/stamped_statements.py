@@ -22,7 +22,7 @@ from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.schema.postgres_stamps import bucket, wait_for_clock
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.stamp_columns import holds_tombstones, rows_of, tombstones_of
-from tidelock.engine.protocol.effects import Step, UpsertRows
+from tidelock.engine.protocol.steps import Step, UpsertRows
 
 
 class StampedStatements(CheckedStatements):

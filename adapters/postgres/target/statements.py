@@ -35,7 +35,7 @@ from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base
 from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import UNKNOWN, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn
-from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 FEW_ROWS = 8
 STATEMENT_ROWS = 5_000

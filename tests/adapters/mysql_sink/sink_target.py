@@ -13,8 +13,9 @@ from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, Step
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady, TakenOver
+from tidelock.engine.protocol.steps import Step
 
 START = Position("bin.000001", 4)
 INT, TEXT = Kind.INT, Kind.TEXT

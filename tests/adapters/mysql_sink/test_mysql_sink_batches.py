@@ -15,16 +15,7 @@ from tidelock.adapters.operator.store import Halted
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import (
-    ApplyDdl,
-    CommitBatch,
-    EffectId,
-    Halt,
-    ParkedRow,
-    RollbackBatch,
-    UpdateRows,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch
 from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchReady,
@@ -33,6 +24,7 @@ from tidelock.engine.protocol.events import (
     DdlFailed,
     ParkedKey,
 )
+from tidelock.engine.protocol.steps import ParkedRow, UpdateRows, UpsertRows
 
 
 async def test_parked_rows_go_in_and_out_with_their_batch(target: Target) -> None:

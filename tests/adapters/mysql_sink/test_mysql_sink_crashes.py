@@ -11,8 +11,9 @@ from tests.adapters.mysql_sink.sink_target import ID_U_X, SOLE_UNIQUE, Target
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import EffectId, SaveCheckpoint, UpsertRows
+from tidelock.engine.protocol.effects import EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import BatchCommitted, CheckpointSaved
+from tidelock.engine.protocol.steps import UpsertRows
 
 RELAXED = [
     "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-log-at-timeout=2700", "--sync-binlog=0", "--skip-log-bin",

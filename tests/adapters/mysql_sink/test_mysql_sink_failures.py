@@ -22,8 +22,9 @@ from tests.adapters.mysql_sink.sink_target import (
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Kind, Value
-from tidelock.engine.protocol.effects import CommitBatch, DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import CommitBatch
 from tidelock.engine.protocol.events import BatchCommitted
+from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 @pytest.mark.parametrize(

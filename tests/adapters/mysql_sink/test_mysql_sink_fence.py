@@ -12,7 +12,7 @@ from tidelock.adapters.mysql.target.session import open_session
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.protocol.effects import CommitBatch, EffectId, ParkedRow, SaveCheckpoint, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import CommitBatch, EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
@@ -22,6 +22,7 @@ from tidelock.engine.protocol.events import (
     ParkedKey,
     Receipt,
 )
+from tidelock.engine.protocol.steps import ParkedRow, UpdateRows, UpsertRows
 
 
 async def test_takeover_reads_what_is_there(target: Target) -> None:

@@ -11,17 +11,9 @@ from tests.adapters.mysql_sink.sink_target import Target, any_table
 from tidelock.adapters.mysql.target.session import open_session
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.engine.model.errors import ErrorKind
-from tidelock.engine.protocol.effects import (
-    ApplyPiece,
-    CommitBatch,
-    DeleteRows,
-    EffectId,
-    ParkedRow,
-    RollbackBatch,
-    Step,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyPiece, CommitBatch, EffectId, RollbackBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady, BatchRolledBack
+from tidelock.engine.protocol.steps import DeleteRows, ParkedRow, Step, UpsertRows
 
 
 class Pieces:

@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.mysql_sink.sink_target import ID_U_X, SOLE_UNIQUE, Target, any_table, eventually, is_mysql
 from tidelock.adapters.mysql.target.session import MODES, open_session
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.engine.protocol.effects import UpsertRows
+from tidelock.engine.protocol.steps import UpsertRows
 
 
 async def test_a_session_has_the_settings_that_exactness_rests_on(target: Target) -> None:

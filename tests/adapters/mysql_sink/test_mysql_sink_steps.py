@@ -7,8 +7,9 @@ import pytest
 from tests.adapters.mysql_sink.sink_target import ID_U_X, INT, SECOND_UNIQUE, SOLE_UNIQUE, TEXT, Target
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Kind, Row, TableName
-from tidelock.engine.protocol.effects import CommitBatch, DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import CommitBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchReady
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 
 @pytest.mark.parametrize("definition", [SECOND_UNIQUE, SOLE_UNIQUE])

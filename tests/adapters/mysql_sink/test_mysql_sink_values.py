@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.mysql_sink.sink_target import INT, TEXT, Target, is_mysql
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Row, Value
-from tidelock.engine.protocol.effects import DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 
 def _values(target: Target) -> list[tuple[str, Kind, list[Value]]]:

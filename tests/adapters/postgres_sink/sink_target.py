@@ -11,8 +11,9 @@ from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, Step
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, TakenOver
+from tidelock.engine.protocol.steps import Step
 
 MANY_ROWS = 50
 ACCOUNT = TableName("public", "account")

@@ -23,8 +23,9 @@ from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Shape, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, ParkedRow, RollbackBatch, UpsertRows
+from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady, DdlApplied, DdlFailed
+from tidelock.engine.protocol.steps import ParkedRow, UpsertRows
 
 
 async def test_held_batch_shows_nothing_until_commit(target: Target) -> None:

@@ -24,8 +24,8 @@ from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Row, Shape
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, UpsertRows
 from tidelock.engine.protocol.events import BatchCommitted
+from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 
 
 async def test_deadlock_is_transient_and_the_lane_goes_on(target: Target) -> None:

@@ -13,15 +13,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.session import application_name
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Ddl, DdlKind, Position
-from tidelock.engine.protocol.effects import (
-    ApplyDdl,
-    CommitBatch,
-    EffectId,
-    Halt,
-    ParkedRow,
-    SaveCheckpoint,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
@@ -30,6 +22,7 @@ from tidelock.engine.protocol.events import (
     CheckpointSaved,
     DdlFailed,
 )
+from tidelock.engine.protocol.steps import ParkedRow, UpsertRows
 
 
 async def test_takeover_raises_the_epoch_and_reads_what_is_there(target: Target) -> None:

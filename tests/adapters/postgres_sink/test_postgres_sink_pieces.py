@@ -9,18 +9,9 @@ import msgspec
 from tests.adapters.postgres_sink.sink_target import ACCOUNT, START, Target, account, failed, opened
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.engine.model.errors import ErrorKind
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyPiece,
-    CommitBatch,
-    DeleteRows,
-    EffectId,
-    ParkedRow,
-    RollbackBatch,
-    Step,
-    UpsertRows,
-)
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, CommitBatch, EffectId, RollbackBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady
+from tidelock.engine.protocol.steps import DeleteRows, ParkedRow, Step, UpsertRows
 
 
 class Pieces:

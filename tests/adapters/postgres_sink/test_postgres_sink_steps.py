@@ -6,8 +6,9 @@ from tests.adapters.postgres_sink.sink_target import MANY_ROWS, START, Target, a
 from tidelock.adapters.postgres.target.statements import FEW_ROWS
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, TableName
-from tidelock.engine.protocol.effects import DeleteRows, RollbackBatch, UpdateRows, UpsertRows
+from tidelock.engine.protocol.effects import RollbackBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchReady
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 SIZES = [1, FEW_ROWS, FEW_ROWS + 1, MANY_ROWS, 6_000]
 

@@ -10,7 +10,7 @@ from tidelock.adapters.postgres.target.statements import FEW_ROWS
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import DeleteRows, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 
 VALUES: list[tuple[Column, str, Any, str]] = [
     (Column("c", Kind.INT, length=1), "smallint", -128, "-128"),
