@@ -27,8 +27,8 @@ from tidelock.engine.model.options import Options
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
 from tidelock.engine.model.schema import SchemaMismatch, TargetTable
-from tidelock.engine.parallel.provenance import least
-from tidelock.engine.parallel.segments import Change, Provenance
+from tidelock.engine.parallel.provenance import Origins, least, parts
+from tidelock.engine.parallel.segments import LOCAL, Change, Provenance
 from tidelock.engine.protocol.events import TakenOver
 
 _BEHIND_US = 50_000
@@ -87,7 +87,7 @@ class WindowPlanner:
             if self._batches.coalescer.has_waited_since(latest := self._latest):
                 if self._crowded:
                     return
-                self._batches.plan_coalesced(latest)
+                self._plan_coalesced(latest)
                 continue
             if self._copying and self._copying.plan():
                 return
@@ -128,11 +128,11 @@ class WindowPlanner:
         end, end_us = window[-1].last, next((batch.end_us for batch in reversed(window) if batch.end_us), 0)
         if may_wait and self._batches.coalescer.applies_to([table for one in bound for table in one.bindings.values()]):
             self._copying.seen(end, resent=any(batch.resent for batch in window))
-            self._batches.coalesce(bound, end, end_us)
+            self._coalesce(bound, end, end_us)
             return True
         if (changes := self._effective(window, bound)) is None:
             return False
-        self._batches.plan(changes, end, end_us, origins_of(window), seen_of(window))
+        self._plan_changes(changes, end, end_us, origins_of(window), seen_of(window))
         return True
 
     def _bind(self, window: Sequence[LogBatch]) -> list[BoundBatch] | None:
@@ -171,6 +171,58 @@ class WindowPlanner:
         if altered:
             changes = [part for change in changes if (part := altered.get(change, change)) is not None]
         return changes
+
+    # ------------------------------------------------------------------ to lanes
+
+    def _plan_changes(
+        self,
+        changes: list[Change],
+        end: Position,
+        end_us: int,
+        origins: Origins | None = None,
+        seen: Position | None = None,
+    ) -> None:
+        """Plans one window: its changes go to lanes; it ends at `end`, at source time `end_us`.
+
+        `origins`: of changes that did not begin at the source.  `seen`: as `LogBatch.seen`, of all of them.
+        """
+        assert not self._batches.coalescer.rows, "what waits comes first"
+        made = self._append_apart(changes, origins, seen) if origins or seen is not None else self._append(changes)
+        self._watermark.open(end, made, end_us)
+
+    def _coalesce(self, batches: list[BoundBatch], end: Position, end_us: int) -> None:
+        """Plans one window, of which some changes may wait for more of their tables."""
+        coalescer, mark = self._batches.coalescer, self._watermark
+        first = coalescer.window
+        changes = coalescer.take_window(batches, mark.upcoming(), self._context.now)
+        mark.open(end, self._append(changes), end_us, first=first, waits=coalescer.window)
+
+    def _plan_coalesced(self, latest: int) -> None:
+        """Plans changes that have waited for others of their tables since `latest` or longer, as many as a window
+        has."""
+        coalescer = self._batches.coalescer
+        first = coalescer.window
+        changes = coalescer.release(self._options.window_rows, latest)
+        self._watermark.open_again(self._append(changes), first=first, waits=coalescer.window)
+
+    def _append(self, changes: list[Change]) -> int:
+        """Appends to lanes; returns the number of segments made, which are of the window that is opened next."""
+        if not changes:
+            return 0
+        self._batches.rows += len(changes)
+        window, lane = self._watermark.upcoming(), self._batches.order.lane()
+        if lane is None:
+            return self._batches.dispatcher.plan(window, changes)
+        return self._batches.dispatcher.plan_transactions(window, changes, lane)
+
+    def _append_apart(self, changes: list[Change], origins: Origins | None, seen: Position | None) -> int:
+        """Appends to lanes so that each batch has one origin; returns as `_append`."""
+        dispatcher, made = self._batches.dispatcher, 0
+        for origin, part in parts(changes, origins, None if self._batches.order.atomic else dispatcher.keys_of):
+            dispatcher.provenance = Provenance(origin, seen)
+            made += self._append(part)
+        dispatcher.provenance = LOCAL
+        return made
 
     # ------------------------------------------------------------------ waiting for more of a table
 

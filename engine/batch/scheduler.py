@@ -19,19 +19,17 @@ from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_retry import ParkedRetry
 from tidelock.engine.batch.parked_rows import Place, rows_to_park
 from tidelock.engine.log import receipts
-from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.coalescer import Coalescer
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.lock_table import LockTable
-from tidelock.engine.parallel.provenance import Origins, groups, least, runs
+from tidelock.engine.parallel.provenance import least
 from tidelock.engine.parallel.segments import LOCAL, Change, Provenance, Segment
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
 from tidelock.engine.protocol.events import Decided
@@ -87,7 +85,7 @@ class BatchScheduler:
         self._emit = emit
         self._batches: dict[EffectId, InFlightBatch] = {}  # by the id under which each was sent last
         self._backoff = Backoff()
-        self._order = CommitOrder(options) if options.atomic else LaneOrder(options)
+        self.order = CommitOrder(options) if options.atomic else LaneOrder(options)
         self.retable(tables)
 
     def retable(self, tables: dict[TableName, TargetTable]) -> None:
@@ -125,63 +123,6 @@ class BatchScheduler:
 
     # ------------------------------------------------------------------ plan
 
-    def plan(
-        self,
-        changes: list[Change],
-        end: Position,
-        end_us: int,
-        origins: Origins | None = None,
-        seen: Position | None = None,
-    ) -> None:
-        """Plans one window: its changes go to lanes; it ends at `end`, at source time `end_us`.
-
-        `origins`: of changes that did not begin at the source.  `seen`: as `LogBatch.seen`, of all of them.
-        """
-        assert not self.coalescer.rows, "what waits comes first"
-        made = self._append_apart(changes, origins, seen) if origins or seen is not None else self._append(changes)
-        self._watermark.open(end, made, end_us)
-
-    def coalesce(self, batches: list[BoundBatch], end: Position, end_us: int) -> None:
-        """Plans one window, of which some changes may wait for more of their tables."""
-        coalescer, mark = self.coalescer, self._watermark
-        first = coalescer.window
-        changes = coalescer.take_window(batches, mark.upcoming(), self.now)
-        mark.open(end, self._append(changes), end_us, first=first, waits=coalescer.window)
-
-    def plan_coalesced(self, latest: int) -> None:
-        """Plans changes that have waited for others of their tables since `latest` or longer, as many as a window
-        has."""
-        coalescer = self.coalescer
-        first = coalescer.window
-        changes = coalescer.release(self._options.window_rows, latest)
-        self._watermark.open_again(self._append(changes), first=first, waits=coalescer.window)
-
-    def _append(self, changes: list[Change]) -> int:
-        """Appends to lanes; returns the number of segments made, which are of the window that is opened next."""
-        if not changes:
-            return 0
-        self.rows += len(changes)
-        window, lane = self._watermark.upcoming(), self._order.lane()
-        if lane is None:
-            return self.dispatcher.plan(window, changes)
-        return self.dispatcher.plan_transactions(window, changes, lane)
-
-    def _append_apart(self, changes: list[Change], origins: Origins | None, seen: Position | None) -> int:
-        """Appends to lanes so that each batch has one origin; returns as `_append`."""
-        dispatcher = self.dispatcher
-        if not origins:
-            parts: list[tuple[Origin | None, list[Change]]] = [(None, changes)]
-        elif self._order.atomic:
-            parts = runs(changes, origins)
-        else:
-            parts = groups(changes, origins, dispatcher.keys_of(changes))
-        made = 0
-        for origin, part in parts:
-            dispatcher.provenance = Provenance(origin, seen)
-            made += self._append(part)
-        dispatcher.provenance = LOCAL
-        return made
-
     def plan_alone(self, lane: Lane, table: TableName, end: Position) -> None:
         """Plans something other than changes, on a lane that is none of ours: it follows everything planned so far, and
         every later change of `table` follows it.  It counts as one row; the window that it makes ends at `end`."""
@@ -206,11 +147,11 @@ class BatchScheduler:
         nothing else is under way."""
         for lane in self.lanes:
             if lane.ready:
-                lane.cut(self._order.most_rows)
+                lane.cut(self.order.most_rows)
                 segments = lane.running
                 turn = Turn(segments[0].order)
                 changes = [change for segment in segments for change in segment.changes]
-                self._order.sent(turn, self.now)
+                self.order.sent(turn, self.now)
                 batch = InFlightBatch(lane.number, max(s.window for s in segments), changes, turn)
                 if segments[0].provenance is not LOCAL:
                     origin = segments[0].provenance.origin
@@ -240,12 +181,12 @@ class BatchScheduler:
             covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
             parked=rows_to_park(parked, id_, search.orphans if search is not None else (), batch.provenance.origin),
-            held=self._order.atomic or probing,
+            held=self.order.atomic or probing,
             origin=batch.provenance.origin,
             seen=batch.provenance.seen,
             decide=decided,
             told=arbitration.told(batch.parked) if up else (),
-            scan=up and not self._order.atomic and len(run) > 1,
+            scan=up and not self.order.atomic and len(run) > 1,
         )
         self._dispatch(batch)
 
@@ -315,13 +256,13 @@ class BatchScheduler:
             self.rows -= len(segment.changes)
             self._end(segment)
         lane.finish()
-        self._order.left(batch.turn, self.now)
+        self.order.left(batch.turn, self.now)
         self._commit_next(None)
 
     def _end(self, segment: Segment) -> None:
         self.locks.release(segment.holder)
         self._watermark.done(segment.window)
-        self._order.segment_committed()
+        self.order.segment_committed()
 
     def ready(self, id_: EffectId) -> None:
         """Takes the answer that a held batch is prepared: only its COMMIT is to do."""
@@ -337,7 +278,7 @@ class BatchScheduler:
             self._commit_next(batch.turn)
 
     def _commit_next(self, prepared: Turn | None) -> None:
-        if (turn := self._order.next_to_commit(prepared, self.now)) is not None:
+        if (turn := self.order.next_to_commit(prepared, self.now)) is not None:
             assert turn.id is not None
             turn.enter(Phase.COMMITTING)
             self._emit(CommitBatch(turn.id))
@@ -356,7 +297,7 @@ class BatchScheduler:
             del self._batches[id_]
             self._send(batch)
             return
-        self._backoff.add(batch, self.now + (0 if self._order.is_head(batch.turn) else self._options.commit_bound_us))
+        self._backoff.add(batch, self.now + (0 if self.order.is_head(batch.turn) else self._options.commit_bound_us))
         self._commit_next(None)
 
     def failed(self, id_: EffectId, failure: Failure, suspects: Sequence[Suspect] = ()) -> None:
@@ -387,5 +328,5 @@ class BatchScheduler:
         """Sends batches that have waited long enough; rolls back those that keep the head of the order waiting."""
         for batch in self._backoff.take_due(self.now):
             self._dispatch(batch)
-        for turn in self._order.to_roll_back(self.now):
+        for turn in self.order.to_roll_back(self.now):
             self._roll_back(turn)

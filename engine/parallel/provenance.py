@@ -6,7 +6,7 @@ origins may overtake each other where they share no lock: a window of a hub of n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from tidelock.engine.model.index import Digest
@@ -31,6 +31,22 @@ def least(places: Sequence[Position | None]) -> Position | None:
     return least
 
 
+Keys: TypeAlias = Sequence[Sequence[tuple[Digest, bool]]]
+"""Keys that each of several changes locks, and whether for itself alone."""
+
+
+def parts(
+    changes: list[Change], origins: Origins | None, keys_of: Callable[[list[Change]], Keys] | None
+) -> list[tuple[Origin | None, list[Change]]]:
+    """Cuts changes, in log order, so that each part has one origin and is to be planned behind those before it.
+
+    `keys_of`: None where transactions stay as they are.
+    """
+    if not origins:
+        return [(None, changes)]
+    return runs(changes, origins) if keys_of is None else groups(changes, origins, keys_of(changes))
+
+
 def runs(changes: Sequence[Change], origins: Origins) -> list[tuple[Origin | None, list[Change]]]:
     """Cuts changes, in log order, where the origin changes."""
     made: list[tuple[Origin | None, list[Change]]] = []
@@ -43,7 +59,7 @@ def runs(changes: Sequence[Change], origins: Origins) -> list[tuple[Origin | Non
 
 
 def groups(
-    changes: Sequence[Change], origins: Origins, keys: Sequence[Sequence[tuple[Digest, bool]]]
+    changes: Sequence[Change], origins: Origins, keys: Keys
 ) -> list[tuple[Origin | None, list[Change]]]:
     """Groups changes, in log order, by origin; each group is to be planned behind those before it.
 
