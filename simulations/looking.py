@@ -135,8 +135,12 @@ def _version(table: Table, binding: Binding, slot: Token, version: int) -> Value
 
 
 def _write_blindly(session: Session, step: UpsertRows) -> None:
-    """Write rows over what is there; where others may have to make room, that is noted."""
-    for row in step.rows:
+    """Write rows over what is there; where others may have to make room, that is noted, and those come last that want
+    what is held."""
+    rows = step.rows
+    if len(step.displaces) > 1:
+        rows = sorted(rows, key=lambda row: bool(_holders(session, step.table, row)))
+    for row in rows:
         if step.displaces:
             session.displaced += _drop_holders(session, step.table, row)
         session.update_row(step.table, step.table.key_of(row), row, moves=True)
@@ -147,13 +151,22 @@ def _write_blindly(session: Session, step: UpsertRows) -> None:
 
 def _drop_holders(session: Session, binding: Binding, row: Row) -> list[tuple[TableName, Row]]:
     """Delete the rows of other keys that hold a unique value of this one, and return them."""
-    gone = []
+    table = session.table(binding.name)
+    slots = _holders(session, binding, row)
+    gone = [(binding.name, table.rows[slot]) for slot in slots]
+    for slot in slots:
+        session.delete(binding.name, slot)
+    return gone
+
+
+def _holders(session: Session, binding: Binding, row: Row) -> list[Token]:
+    """Returns the rows of other keys that hold a unique value of this one."""
     table = session.table(binding.name)
     own = session.find(table, binding, binding.key_of(row))
     whole = session.bind(table, binding, row, None)
+    slots: dict[Token, None] = {}
     for index, (_, read) in zip(table.indexes, table.layout.uniques, strict=True):
         value = read(whole)
         if value is not None and (slot := index.get(value)) is not None and slot != own:
-            gone.append((binding.name, table.rows[slot]))
-            session.delete(binding.name, slot)
-    return gone
+            slots[slot] = None
+    return list(slots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, TypeGuard
 
 import msgspec
@@ -50,6 +50,16 @@ class Displaced(msgspec.Struct, frozen=True):
 def displaces(step: Step) -> TypeGuard[UpsertRows]:
     """Tells whether rows of the target may have to make room, and be recorded."""
     return isinstance(step, UpsertRows) and bool(step.displaces)
+
+
+def parted(step: UpsertRows, held: Collection[int]) -> Iterator[UpsertRows]:
+    """Yield the step's rows in steps: all together those that want nothing that is held, with no leave to displace, and
+    then each that does (`held`: their indexes)."""
+    clear = [row for n, row in enumerate(step.rows) if n not in held]
+    if clear:
+        yield UpsertRows(step.table, clear, fresh=False, blind=True)
+    for n in sorted(held):
+        yield UpsertRows(step.table, [step.rows[n]], fresh=False, blind=True, displaces=(step.displaces[n],))
 
 
 def any_displaces(steps: Sequence[Step]) -> bool:

@@ -5,21 +5,33 @@ may have one of its own under that key (history 11).  Every other is written who
 spoke's own row may hold other values in them.  Rows whose unique or foreign key the log changes go first and come back,
 so that values change hands as in a merge of rows that nobody else writes.
 
-Where a row of another key holds a value that is wanted, it is the spoke's own, or the order of the steps is at fault.
-Only a batch in log order can tell, one row after another: there the holder makes room and is recorded (*displaced*).
-It is not locked beforehand.  That does no harm: if the arbiter's log gave it the value, that change shares the value's
-lock with this one, and the last change of its key that the log has writes the row in any order.
+Where a row of another key holds a value that is wanted, the target refuses the batch, and the search for a bad row asks
+for steps that let the holder make room and be recorded (*displaced*).  They delete first and write last images as well,
+and then the sink asks once, for all rows of a table, which of them want a value that somebody holds.  Those that do not
+are written with one statement, without a look of their own.  The others follow, row by row: look, make room, write.
+
+That is as exact as row by row in log order.  Last images share no value, as the arbiter had them all at once.  A row
+that the log gave a wanted value, and took it from, shares the value's lock with this one: its change was committed
+before this batch, or has left with the deletes.  So a holder is a row of the spoke's own, or one of this batch that the
+spoke has changed.  The latter is overwritten, before anybody looks again, where it wants nothing that is held.  Nobody
+locks the spoke's rows beforehand.  What its writers take between the look and the write is caught by the unique index,
+and the batch is tried again.  A value that a row of the batch had only in between displaces nobody, as in a batch that
+is taken at once.
+
+Tables with foreign keys, or with columns that only the target has, run row by row in log order: there a row that leaves
+for a moment takes others, or values, with it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tidelock.engine.batch.merge import Ranks, fold, must_keep_order
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, Value
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.steps import DeleteRows, Step, UpsertRows
+from tidelock.engine.protocol.steps import ChangeId, DeleteRows, Step, UpsertRows
 
 
 def require_blind(binding: Binding) -> None:
@@ -83,7 +95,42 @@ def _set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
 
 
 def displacing_steps(changes: Sequence[Change]) -> list[Step]:
-    """The changes one after another, each with leave to displace the rows that hold a value which it wants."""
+    """The same changes with leave to displace the rows that hold a wanted value; `displaces` names a row's last one."""
+    bindings = dict.fromkeys([change.binding for change in changes])
+    names = Counter(binding.name for binding in bindings)
+    free = {b for b in bindings if b.fk_free and not b.has_target_only_columns and names[b.name] == 1}
+    together = _displacing_together([change for change in changes if change.binding in free])
+    return [*together, *_displacing_singly([change for change in changes if change.binding not in free])]
+
+
+def _displacing_together(changes: Sequence[Change]) -> list[Step]:
+    """Deletes, then all rows of a table in one step, by last images."""
+    last: dict[Binding, dict[Value, ChangeId]] = {}
+    for change in changes:
+        if change.after is not None:
+            of = (change.source, change.number, change.ordinal)
+            last.setdefault(change.binding, {})[change.binding.identity(change.after)] = of
+    deletes: list[Step] = []
+    writes: list[Step] = []
+    for binding, folded in fold(changes).items():
+        gone: list[Row] = []
+        rows: list[Row] = []
+        ids: list[ChangeId] = []
+        for key, (before, after) in folded.items():
+            if after is None or (before is not None and binding.moves(before, after)):
+                gone.append(key if len(binding.key) > 1 else (key,))
+            if after is not None:
+                rows.append(after)
+                ids.append(last[binding][key])
+        if gone:
+            deletes.append(DeleteRows(binding, gone))
+        if rows:
+            writes.append(UpsertRows(binding, rows, fresh=False, blind=True, displaces=tuple(ids)))
+    return [*deletes, *writes]
+
+
+def _displacing_singly(changes: Sequence[Change]) -> list[Step]:
+    """One change after another."""
     steps: list[Step] = []
     for change in changes:
         binding, before, after = change.binding, change.before, change.after

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.engine.world import change, table
 from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
 from tidelock.engine.batch.merge import Ranks
-from tidelock.engine.model.records import Column, Kind, Row, Shape
-from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable, UniqueKey
+from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
+from tidelock.engine.model.schema import Binding, ForeignKey, SchemaMismatch, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
 from tidelock.simulations.model import Database, Violation
@@ -113,9 +113,27 @@ def test_a_changed_key_deletes_the_old_one_and_writes_the_new_one() -> None:
     ]
 
 
-def test_rows_in_log_order_say_whose_change_each_is() -> None:
-    steps = displacing_steps([change(BINDING, None, (1, "a", "x"), number=5), change(BINDING, None, (2, "b", "x"))])
-    assert [step.displaces for step in steps if isinstance(step, UpsertRows)] == [(("0-1", 5, 0),), (("0-1", 1, 0),)]
+LOG = [
+    change(BINDING, None, (1, "a", "x"), number=5),
+    change(BINDING, (2, "b", "x"), (2, "c", "x"), number=6),
+    change(BINDING, (1, "a", "x"), (1, "a", "y"), number=7),
+]
+
+
+def test_rows_that_may_displace_go_together_by_last_images_and_say_whose_change_each_is() -> None:
+    of = (("0-1", 7, 0), ("0-1", 6, 0))
+    assert displacing_steps(LOG) == [
+        DeleteRows(BINDING, [(2,)]),
+        UpsertRows(BINDING, [(1, "a", "y"), (2, "c", "x")], fresh=False, blind=True, displaces=of),
+    ]
+
+
+def test_rows_that_others_may_refer_to_stay_in_log_order() -> None:
+    child = TableName("shop", "child")
+    tied = binding(msgspec.structs.replace(TABLE, references=(ForeignKey("f", child, ("t",), NAME, ("id",)),)))
+    steps = displacing_steps([change(tied, one.before, one.after, number=one.number) for one in LOG])
+    assert [step.displaces for step in steps if isinstance(step, UpsertRows)] == [(("0-1", n, 0),) for n in (5, 6, 7)]
+    assert len(steps) == 3
 
 
 @pytest.mark.parametrize(

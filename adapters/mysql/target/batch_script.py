@@ -306,9 +306,21 @@ class BatchScript:
     async def matched_by_join(self, statements: TableStatements, sqls: Iterable[bytes]) -> int | None:
         """Send what waits and these; returns how many rows these matched, None where the server cannot join such keys.
         """
+        answers = await self._joined(statements, sqls)
+        return None if answers is None else sum(a.affected for a in answers)
+
+    async def rows_by_join(
+        self, statements: TableStatements, sqls: Iterable[bytes]
+    ) -> list[tuple[Any, ...]] | None:
+        """Send what waits and these queries; returns the rows of their answers, None where the server cannot join such
+        values."""
+        answers = await self._joined(statements, sqls)
+        return None if answers is None else [row for a in answers for row in a.rows]
+
+    async def _joined(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer] | None:
         sent = list(sqls)
         try:
-            return await self.matched(statements, sent)
+            return await self._answers(statements, sent)
         except BatchError as error:
             if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
                 raise

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled, spelled
-from tidelock.adapters.target.displaced import Displaced, displaces
+from tidelock.adapters.target.displaced import Displaced, displaces, parted
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
@@ -42,6 +43,12 @@ class Script(Protocol):
         """Return how many rows the statements matched; None where the server cannot join rows with these keys."""
         ...
 
+    async def rows_by_join(
+        self, statements: TableStatements, sqls: Iterable[bytes]
+    ) -> list[tuple[Any, ...]] | None:
+        """Return the rows of the queries' answers; None where the server cannot join rows with these values."""
+        ...
+
     async def missing(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
         """Return those of the rows that are not there by key."""
         ...
@@ -67,9 +74,10 @@ class CheckedScript:
         if not isinstance(step, DeleteRows) and step.replaces:
             await self._replace(step.rows)
         if isinstance(step, UpsertRows) and step.blind:
-            if displaces(step):
-                await self._displace(step)
-            await self._write_over(step)
+            for part in await self._parted(step) if displaces(step) else [step]:
+                if displaces(part):
+                    await self._displace(part)
+                await self._write_over(part)
             return
         if step.version >= 0:
             await self._versioned(step)
@@ -191,6 +199,18 @@ class CheckedScript:
 
 
     # ------------------------------------------------------------------ blind
+
+    async def _parted(self, step: UpsertRows) -> Iterable[UpsertRows]:
+        """Return the step in parts, of which only single rows may need room."""
+        statements, rows = self._statements, step.rows
+        if len(rows) == 1:
+            return [step]
+        assert isinstance(statements, SuspectStatements), "such steps come to their sink's batches"
+        sent = (*step.table.key, *step.table.unique_positions)
+        told = [n for n, row in enumerate(rows) if statements.joins([tuple(row[i] for i in sent)])]
+        held = await self._script.rows_by_join(statements, statements.held([rows[n] for n in told]))
+        found = range(len(told)) if held is None else [int(n) for (n,) in held]
+        return parted(step, {*range(len(rows))} - {*told} | {told[n] for n in found})
 
     async def _displace(self, step: UpsertRows) -> None:
         """Delete and record the rows of other keys that hold a unique value of these."""

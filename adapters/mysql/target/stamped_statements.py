@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.statements import Dialect, qualified
+from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
 from tidelock.adapters.schema.mysql_stamps import wait_for_clock
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -22,7 +22,7 @@ from tidelock.engine.model.stamp_columns import holds_tombstones, rows_of, tombs
 _BY_KEY = " FORCE INDEX (PRIMARY)"
 
 
-class StampedStatements(CheckedStatements):
+class StampedStatements(SuspectStatements):
     """Statements for the rows of one `Binding`, a table of rows or one of tombstones; all raise Unwritable."""
 
     def __init__(self, table: Binding, dialect: Dialect, packet_bytes: int) -> None:

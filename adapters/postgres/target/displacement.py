@@ -1,20 +1,21 @@
 """Rows of a PostgreSQL spoke that make room for those of its arbiter, in the transaction of a batch.
 
-The holder of a value that is wanted is locked and read, deleted, and written to `tidelock_conflicts`, before the row
-that wants it is written.
+One query for each unique index tells which rows of a step want a value that another row holds; all others are written
+together.  The holder of a value that is wanted is locked and read, deleted, and written to `tidelock_conflicts`, before
+the row that wants it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
-from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
 from tidelock.adapters.postgres.target.read_back import asked, reader
 from tidelock.adapters.postgres.target.session import TargetSession
+from tidelock.adapters.postgres.target.suspect_statements import SuspectStatements
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.displaced import Displaced
+from tidelock.adapters.target.displaced import Displaced, parted
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.model.schema import Binding
@@ -31,15 +32,22 @@ class Displacement:
         self._bookkeeping = bookkeeping
         self._zero_dates = zero_dates
         self._origin = origin
-        self._statements: dict[Binding, CheckedStatements] = {}
+        self._statements: dict[Binding, SuspectStatements] = {}
+
+    async def parted(self, step: UpsertRows) -> Iterable[UpsertRows]:
+        """Return the step in parts, of which only single rows may need room.  Raises Unwritable, and what the server
+        does."""
+        if len(step.rows) == 1:
+            return [step]
+        fetch = self._session.connection.fetch
+        queries = self._of(step.table).held(step.rows)
+        return parted(step, {int(n) for query in queries for (n,) in await fetch(query)})
 
     async def make_room(self, step: UpsertRows) -> int:
         """Delete and record the rows that hold a unique value of these; returns how many.  Raises Unwritable, and what
         the server does."""
         table = step.table
-        statements = self._statements.get(table)
-        if statements is None:
-            statements = self._statements[table] = CheckedStatements(table, self._zero_dates)
+        statements = self._of(table)
         count = 0
         for row, change in zip(step.rows, step.displaces, strict=True):
             for holds in statements.held_by_others(row):
@@ -49,6 +57,12 @@ class Displacement:
                     await self._session.run([f"DELETE FROM {statements.table} AS t WHERE {holds}", *records])
                     count += len(gone)
         return count
+
+    def _of(self, table: Binding) -> SuspectStatements:
+        statements = self._statements.get(table)
+        if statements is None:
+            statements = self._statements[table] = SuspectStatements(table, self._zero_dates)
+        return statements
 
     async def _locked(self, table: Binding, source: str) -> list[Row]:
         types = {column.name: column.type for column in table.target.columns}

@@ -189,9 +189,10 @@ class PostgresSink(ChunkSink):
         count = 0
         await session.run(before)
         for step in effect.steps:
-            if displaces(step):
-                count += await displacement.make_room(step)
-            await session.run(self._script.steps.of([step], careful=True))
+            for part in await displacement.parted(step) if displaces(step) else [step]:
+                if displaces(part):
+                    count += await displacement.make_room(part)
+                await session.run(self._script.steps.of([part], careful=True))
         await session.run(after)
         return count
 
