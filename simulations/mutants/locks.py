@@ -45,7 +45,7 @@ LOCKS = (
         +         for successor in segment.holder.successors:
         +             successor.pending_predecessors -= 1
         +         segment.holder.successors = []
-          lane.cut(self._order.most_rows)
+          lane.cut(self.order.most_rows)
         """,
         "waiters are woken when a batch is sent, not when it is committed",
     ),

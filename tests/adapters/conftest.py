@@ -19,16 +19,16 @@ from tidelock.adapters.hive.opening import opened
 KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
 
 
-# Each test of these modules runs at one kind of server, in turn, and at the other in the proof; at both, if it tells
+# Each test of these modules, or folders of them, runs at one kind of server, in turn, and at the other in the proof; at both, if it tells
 # them apart.
-IN_TURN = ("test_mysql_sink.py", "test_mysql_copying.py")
+IN_TURN = ("mysql_sink", "test_mysql_copying.py")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     functions: dict[object, int] = {}
     for item in items:
-        if item.path.name in IN_TURN and isinstance(item, pytest.Function):
+        if {item.path.name, item.path.parent.name} & set(IN_TURN) and isinstance(item, pytest.Function):
             number = functions.setdefault(item.function, len(functions))
             kind = kind_of(item)
             if kind and kind != KINDS[number % 2] and "mysql" not in inspect.getsource(item.function):
