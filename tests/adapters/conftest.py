@@ -28,7 +28,8 @@ IN_TURN = ("mysql_sink", "test_mysql_copying.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     functions: dict[object, int] = {}
     for item in items:
-        if {item.path.name, item.path.parent.name} & set(IN_TURN) and isinstance(item, pytest.Function):
+        named = {item.path.name, item.path.parent.name} & set(IN_TURN)
+        if named and isinstance(item, pytest.Function):
             number = functions.setdefault(item.function, len(functions))
             kind = kind_of(item)
             if kind and kind != KINDS[number % 2] and "mysql" not in inspect.getsource(item.function):
