@@ -19,8 +19,8 @@ from tidelock.adapters.hive.opening import opened
 KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
 
 
-# Each test of these modules, or folders of them, runs at one kind of server, in turn, and at the other in the proof; at both, if it tells
-# them apart.
+# Each test of these modules, or folders of them, runs at one kind of server, in turn, and at the other in the proof; at
+# both, if it tells them apart.
 IN_TURN = ("mysql_sink", "test_mysql_copying.py")
 
 
