@@ -62,7 +62,7 @@ def test_a_run_and_its_file(
     monkeypatch.setattr("bench.latency.measuring.WARM_SECONDS", 0.2)
     one = run(mariadb, postgres, tmp_path, 500.0, 0.4, lanes=2)
     assert 60 < one.latency.samples < 200, "of 200 changes, those that nothing wrote over; the first 100 only insert"
-    assert one.latency.p50 > 0
+    assert one.latency.highest > 0, "a row may be seen before its writer hears of its COMMIT; not all of them are"
     assert 40 < one.peak_mb < 400
     found = report([one, one], 0.4, 2, 2)
     path = Outcome("latency", {"target": postgres}).write(found, tmp_path)
