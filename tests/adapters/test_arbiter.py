@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -81,6 +81,12 @@ class Up:
             "NEW.row_key, NEW.image)",
         )
 
+    def close(self) -> None:
+        """Leave no slot: it would hold back the catalogue for all."""
+        if isinstance(self.rig.target, Postgres):
+            ours = f"FROM pg_replication_slots WHERE slot_name = '{self.rig.schema}_told'"
+            self.rig.rows(f"SELECT pg_drop_replication_slot(slot_name)::text {ours}")
+
     def verdicts(self) -> dict[tuple[str, int], list[tuple[Any, ...] | None]]:
         """The rows that were told, by table and key; None: that there is none."""
         found: dict[tuple[str, int], list[tuple[Any, ...] | None]] = {}
@@ -127,10 +133,17 @@ def _row(image: dict[str, Any] | None) -> tuple[Any, ...] | None:
 
 
 @pytest.fixture
-def made(make_rig: Callable[..., Rig], request: pytest.FixtureRequest) -> Made:
-    return lambda source, target: Up(
-        make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "up", lanes=2)
-    )
+def made(make_rig: Callable[..., Rig], request: pytest.FixtureRequest) -> Iterator[Made]:
+    feeds: list[Up] = []
+
+    def make(source: str, target: str) -> Up:
+        rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "up", lanes=2)
+        feeds.append(Up(rig))
+        return feeds[-1]
+
+    yield make
+    for up in feeds:
+        up.close()
 
 
 def cross(up: Up, table: str) -> None:

@@ -112,5 +112,6 @@ def _require_older_publication(opened: Session, slot: Slot) -> None:
             f"the publication {slot.name} at {opened.place} is not known to be older than the slot ({younger}): what "
             "changed before is not in the log, and the log does not say so",
             f"{drop_slot_sql(slot.name)} then `start: now` or `start: copy`. Or make the slot again, when all "
-            "transactions that were open as the publication was made have ended, and fill the target from behind that",
+            "transactions that were open as the publication was made have ended, and no other slot has an older "
+            "`catalog_xmin` (pg_replication_slots), and fill the target from behind that",
         )
