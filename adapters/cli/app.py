@@ -12,6 +12,9 @@ from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
+SourceTables: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+]
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 RowIds: TypeAlias = Annotated[
@@ -269,9 +272,7 @@ def replay(
 @app.command()
 def verify(
     feed: FeedPath,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-    ] = None,
+    table: SourceTables = None,
     since: Annotated[
         str,
         typer.Option(
@@ -315,9 +316,7 @@ def verify(
 @app.command()
 def copy(
     feed: FeedPath,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-    ] = None,
+    table: SourceTables = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave rows that the target holds, and pass over source rows that clash.")
     ] = False,
@@ -337,9 +336,7 @@ def repair(
     from_report: Annotated[
         str, typer.Option("--from-report", metavar="FILE", help="What `verify --report` wrote.", show_default=False)
     ],
-    table: Annotated[
-        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-    ] = None,
+    table: SourceTables = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print statements that would repair the rows now, and queue nothing.")
     ] = False,
@@ -358,9 +355,7 @@ def repair(
 @app.command()
 def resync(
     feed: FeedPath,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-    ] = None,
+    table: SourceTables = None,
     yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
     json: Json = False,
 ) -> int:
@@ -373,9 +368,7 @@ def resync(
 @app.command()
 def sequences(
     feed: FeedPath,
-    table: Annotated[
-        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-    ] = None,
+    table: SourceTables = None,
     apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
     json: Json = False,
 ) -> int:

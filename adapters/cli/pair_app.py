@@ -16,6 +16,9 @@ Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Tables that hold rows there already are replaced by the copy.")
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Wait: TypeAlias = Annotated[
+    float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
+]
 
 pair = typer.Typer(no_args_is_help=True, help="Sites that all take writes: a pair, a star or a tree of feeds.")
 
@@ -47,9 +50,7 @@ def init(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
-    ] = 60,
+    wait: Wait = 60,
 ) -> int:
     """Make all sites equal to one, and open them to writers; can be run again after it died anywhere."""
     from tidelock.adapters.cli.pairing import init
@@ -64,9 +65,7 @@ def add(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
-    ] = 60,
+    wait: Wait = 60,
 ) -> int:
     """Make one more site equal to that which it hangs on, and open it; the file names it already."""
     from tidelock.adapters.cli.pairing import add

@@ -52,13 +52,17 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 def load(path: Path | str) -> Feed:
     """Reads the feed of a YAML file.  Raises ConfigError."""
     path = Path(path)
+    return read(text_of(path), path)
+
+
+def text_of(path: Path) -> str:
+    """Returns what a file holds.  Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8 text") from None
-    return read(text, path)
 
 
 def parsed(text: str, path: Path) -> tuple[Any, dict[KeyPath, int]]:

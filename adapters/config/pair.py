@@ -16,7 +16,7 @@ import msgspec
 from tidelock.adapters.config.document import Path as KeyPath
 from tidelock.adapters.config.edges import Edge, Tree, TreeError
 from tidelock.adapters.config.feed import FEED_NAME, ConfigError, Feed, yaml_keys
-from tidelock.adapters.config.loader import Reading, parsed
+from tidelock.adapters.config.loader import Reading, parsed, text_of
 from tidelock.adapters.config.sites import SITE_NAME
 from tidelock.adapters.config.turned_tables import CannotTurn, turned
 
@@ -80,13 +80,7 @@ class Pair(msgspec.Struct, frozen=True):
 def load(path: Path | str) -> Pair:
     """Reads the pair of a YAML file.  Raises ConfigError."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8 text") from None
-    data, lines = parsed(text, path)
+    data, lines = parsed(text_of(path), path)
     return _PairReading(path, data, lines).pair()
 
 

@@ -26,7 +26,8 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.conflict_records import decided, lost_rows, packed
+from tidelock.adapters.target.conflict_records import decided, packed
+from tidelock.adapters.target.rows_told import RowsTold
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -34,8 +35,7 @@ from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.conflicts import Holder, Met
-from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
-from tidelock.engine.two_way.decisions import Decision
+from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out
 
 _GAPS_ARE_LOCKED = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
 
@@ -133,15 +133,15 @@ class Arbitration:
         return statements
 
 
-class _Work:
-    """One transaction that decides or tells.  `statements`: what is still to be sent before its COMMIT."""
+class _Work(RowsTold[ConflictStatements, bytes]):
+    """One transaction that decides or tells."""
+
+    unwritable = Unwritable
 
     def __init__(self, batch: BatchScript, conflicts: ConflictSql, effect: ApplyBatch) -> None:
+        super().__init__(conflicts, effect)
         self.batch = batch
-        self.statements: list[bytes] = []
         self._conflicts = conflicts
-        self._effect = effect
-        self._told: dict[tuple[ConflictStatements, Row], None] = {}
 
     async def met(self, statements: ConflictStatements, change: DecideChange) -> Met:
         """Lock and read what the change meets."""
@@ -154,30 +154,6 @@ class _Work:
         for columns, query in statements.others(change.after, key) if change.after is not None else ():
             holders += [Holder(columns, statements.row(held)) for held in await self.batch.rows(statements, [query])]
         return Met(row, unseen=bool(found) and not found[0][0], holders=tuple(holders))
-
-    async def conclude(self, statements: ConflictStatements, change: DecideChange, decision: Decision) -> None:
-        """Keep what lost, and let the rows of the change be told unless it stands as it came."""
-        keys, stands = keys_of(change.table, change.before, change.after), None
-        for key in keys:
-            try:
-                stands = await self._image(statements, key)
-            except Unwritable:  # such a key cannot be here
-                if not decision.verdict:
-                    raise
-                stands = None
-        if decision.verdict:
-            self.tell(statements, keys)
-        rows = lost_rows(change, decision)
-        self.statements += self._conflicts.record(change.parked, rows, stands, self._effect.origin)
-
-    def tell(self, statements: ConflictStatements, keys: Sequence[Row]) -> None:
-        """Let the rows with these keys be told."""
-        self._told.update(dict.fromkeys((statements, key) for key in keys))
-
-    async def tell_all(self) -> None:
-        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told."""
-        for ordinal, (statements, key) in enumerate(self._told):
-            await self._tell(statements, key, ordinal)
 
     async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
         try:

@@ -1,14 +1,9 @@
-"""The scan of a refused batch for rows in conflict, at MySQL and MariaDB (`ApplyBatch.scan`).
-
-It reads in a transaction of its own and locks nothing.  It is a hint: where it fails, nothing is said.
-"""
+"""The scan of a refused batch for rows in conflict, at MySQL and MariaDB."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-
-import msgspec
 
 from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
 from tidelock.adapters.mysql.target.fencing import Fenced
@@ -16,37 +11,24 @@ from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
-from tidelock.adapters.ports.sink import BatchAnswer
+from tidelock.adapters.target.scanned_batches import ScannedBatches
 from tidelock.adapters.target.suspect_looks import in_conflict, looks_of
 from tidelock.engine.batch.conflict_cut import Suspect
-from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
-from tidelock.engine.protocol.events import BatchFailed
 from tidelock.engine.protocol.steps import Step
 
 
-class SuspectScan:
+class SuspectScan(ScannedBatches[Lane, SuspectStatements]):
     """Scans the batches of a sink."""
 
-    def __init__(self) -> None:
-        self._tables: dict[Binding, SuspectStatements] = {}
-
-    def forget_tables(self) -> None:
-        """Forget the tables as they were."""
-        self._tables.clear()
-
-    async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
-        """Return the batch's answer, with suspects where a row is refused."""
-        answer = await work
-        if not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:
-            return answer
+    async def _suspects(self, lane: Lane, effect: ApplyBatch) -> list[Suspect]:
         try:
-            suspects = await self._scan(await lane.ready(), effect.steps)
+            return await self._scan(await lane.ready(), effect.steps)
         except (Unwritable, StatementFailed, Fenced, *SERVER_ERRORS):
-            suspects = []
-        await lane.leave()
-        return msgspec.structs.replace(answer, suspects=tuple(suspects))
+            return []
+        finally:
+            await lane.leave()
 
     async def _scan(self, session: TargetSession, steps: Sequence[Step]) -> list[Suspect]:
         found: list[Suspect] = []

@@ -25,7 +25,8 @@ from tidelock.adapters.postgres.target.outcomes import outcome
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.conflict_records import decided, lost_rows, packed
+from tidelock.adapters.target.conflict_records import decided, packed
+from tidelock.adapters.target.rows_told import RowsTold
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -33,8 +34,7 @@ from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.conflicts import Holder, Met
-from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
-from tidelock.engine.two_way.decisions import Decision
+from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out
 
 LOCK_SECONDS = 2
 """How long a lock of a table is waited for, as who wants to write to it waits behind us."""
@@ -63,10 +63,6 @@ class Arbitration:
         self._audit = audit
         self._zero_dates = zero_dates
         self._tables: dict[Binding, ConflictStatements] = {}
-
-    def forget_tables(self) -> None:
-        """Forget the tables as they were."""
-        self._tables.clear()
 
     async def apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
         """Apply such a batch."""
@@ -141,6 +137,10 @@ class Arbitration:
         await work.conclude(statements, change, decision)
         return decided(decision)
 
+    def forget_tables(self) -> None:
+        """Forget the tables as they were."""
+        self._tables.clear()
+
     def _of(self, table: Binding) -> ConflictStatements:
         statements = self._tables.get(table)
         if statements is None:
@@ -161,40 +161,16 @@ async def _met(session: TargetSession, statements: ConflictStatements, change: D
     return Met(row, unseen=found is not None and not found[0], holders=tuple(holders))
 
 
-class _Work:
-    """One transaction that decides or tells.  `statements`: what is still to be sent before its COMMIT."""
+class _Work(RowsTold[ConflictStatements, str]):
+    """One transaction that decides or tells.  `certain`: nobody can insert a row that is not there."""
+
+    unwritable = Unwritable
 
     def __init__(self, session: TargetSession, conflicts: ConflictSql, effect: ApplyBatch, certain: bool) -> None:
+        super().__init__(conflicts, effect)
         self.session = session
-        self.statements: list[str] = []
         self._conflicts = conflicts
-        self._effect = effect
         self._certain = certain
-        self._told: dict[tuple[ConflictStatements, Row], None] = {}
-
-    async def conclude(self, statements: ConflictStatements, change: DecideChange, decision: Decision) -> None:
-        """Keep what lost, and let the rows of the change be told unless it stands as it came."""
-        keys, stands = keys_of(change.table, change.before, change.after), None
-        for key in keys:
-            try:
-                stands = await self._image(statements, key)
-            except Unwritable:  # such a key cannot be here
-                if not decision.verdict:
-                    raise
-                stands = None
-        if decision.verdict:
-            self.tell(statements, keys)
-        rows = lost_rows(change, decision)
-        self.statements += self._conflicts.record(change.parked, rows, stands, self._effect.origin)
-
-    def tell(self, statements: ConflictStatements, keys: Sequence[Row]) -> None:
-        """Let the rows with these keys be told."""
-        self._told.update(dict.fromkeys((statements, key) for key in keys))
-
-    async def tell_all(self) -> None:
-        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told."""
-        for ordinal, (statements, key) in enumerate(self._told):
-            await self._tell(statements, key, ordinal)
 
     async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
         try:

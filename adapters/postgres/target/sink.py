@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -118,13 +118,9 @@ class PostgresSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
-        if effect.decide or effect.told:
-            work: Awaitable[BatchAnswer] = self._arbitration.apply(lane, effect)
-        else:
-            work = self._transact(lane, effect)
-        if effect.scan:
-            work = self._scan.after(lane, effect, work)
-        return await lane.begin(effect.id, work)
+        decides = bool(effect.decide or effect.told)
+        work = self._arbitration.apply(lane, effect) if decides else self._transact(lane, effect)
+        return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
