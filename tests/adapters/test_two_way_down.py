@@ -77,7 +77,7 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
     until(both.equal, "rows that the arbiter stands by")
     both.down.stop()
     went = {int((row.after or row.before or (0,))[0]) for row in both.down.carried()}
-    assert 77 in went or not restarted, "below the floor everything goes back; above it, what crosses, and at times more"
+    assert 77 in went or not restarted, "below the floor everything goes back; above it what crosses, at least"
 
 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
