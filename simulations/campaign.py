@@ -27,7 +27,7 @@ _DIGEST = 1 << 64
 
 
 class Ran(Protocol):
-    """What a campaign counts of a trial."""
+    """Counts that a campaign takes of a trial."""
 
     @property
     def mistake(self) -> str: ...

@@ -1,6 +1,6 @@
-"""What a feed with a permit says of itself in `tidelock_runs`, beside its sign of life, and the query for its sister's.
+"""Words of a feed with a permit about itself in `tidelock_runs`, and the query for its sister's.
 
-It is written as often as the sister looks, under the token of the run: one that was taken over says nothing any more.
+They are written as often as the sister looks, under the token of the run; one that was taken over says nothing more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `tidelock conflicts` prints."""
+"""Prints what `tidelock conflicts` lists and shows."""
 
 from __future__ import annotations
 

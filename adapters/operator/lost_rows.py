@@ -1,4 +1,4 @@
-"""What lost in conflicts of two sites, as an operator asks for it (`tidelock conflicts`)."""
+"""Rows that lost in conflicts of two sites, as an operator asks for it (`tidelock conflicts`)."""
 
 from __future__ import annotations
 

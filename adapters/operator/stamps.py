@@ -1,4 +1,4 @@
-"""What tables with stamps lack at a site: columns, tombstones, triggers that are as they should be."""
+"""Lists what tables with stamps lack at a site: columns, tombstones, triggers that are as they should be."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Reading(Protocol):
 
 
 class Held(Protocol):
-    """What holds on demand: the shell of a machine.  `wished`: no operator has paused it.  `stopping`: it ends."""
+    """Shell of a machine, which holds on demand.  `wished`: no operator has paused it.  `stopping`: it ends."""
 
     wished: bool
     stopping: bool

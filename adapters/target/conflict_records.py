@@ -1,4 +1,4 @@
-"""What the bookkeeping keeps of a decision about a change (`tidelock_conflicts`), whichever database it is in."""
+"""Records of a decision about a change in the bookkeeping (`tidelock_conflicts`), whichever database it is in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refused batch is looked through for: of each row that it writes, what the log says of it before the batch."""
+"""Looks through a refused batch: is each row that it writes as the log says that it was before the batch?"""
 
 from __future__ import annotations
 

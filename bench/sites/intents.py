@@ -1,4 +1,4 @@
-"""What became of each change: it stands, somebody has overwritten it who had seen it, or it is told as lost."""
+"""Tells what became of each change: it stands, somebody has overwritten it who had seen it, or it is told as lost."""
 
 from __future__ import annotations
 

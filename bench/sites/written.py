@@ -1,4 +1,4 @@
-"""What applications write at the sites: the tables, and at each site a ledger of all that was committed there.
+"""Tables that applications write at the sites, and at each site a ledger of all that was committed there.
 
 The ledger is in a schema that no feed takes.  Each row of it is committed with the change that it tells of, so it knows
 what was committed however a connection ended.  A change of `account` carries a token, and tells which it has

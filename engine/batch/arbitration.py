@@ -1,4 +1,4 @@
-"""What a feed to an arbiter of conflicts asks its target besides rows: to decide about a change, and to tell rows.
+"""Questions to the target of a feed to an arbiter of conflicts: to decide about a change, and to tell rows.
 
 The search for a bad row ends at one change that the target does not take: a row is not as the change's before-image, a
 unique value is another row's.  That change is sent once more, alone, to be decided about; where the target has said

@@ -12,8 +12,8 @@ import msgspec
 
 PolicyWord: TypeAlias = Literal["stop", "arrival", "arbiter", "spoke", "latest", "delta", "max", "min", "delete wins"]
 Direction: TypeAlias = Literal["none", "up", "down"]
-"""Of a feed: `up`, from a spoke to its arbiter; `down`, from the arbiter to a spoke; `none`: conflicts are not decided.
-"""
+"""Direction of a feed: `up`, from a spoke to its arbiter; `down`, from the arbiter to a spoke; `none`: conflicts are
+not decided."""
 
 
 class GroupWords(msgspec.Struct, frozen=True):

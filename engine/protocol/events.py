@@ -73,7 +73,7 @@ class BatchReady(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True):
-    """What was decided about a change of a batch (`DecideChange`): is it parked, and the types of its conflicts, each
+    """Decision about a change of a batch (`DecideChange`): is it parked, and the types of its conflicts, each
     with its outcome (`engine.two_way`)."""
 
     parked: bool

@@ -1,4 +1,4 @@
-"""What a batch does at the target, as data: steps that write rows, rows that are set aside, decided about, or told."""
+"""Parts of a batch at the target, as data: steps that write rows, rows that are set aside, decided about, or told."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _WRONG: Final = 0.3
 
 
 class Concluded:
-    """What a batch has decided and will tell.  `told`: tables and keys."""
+    """Decisions of a batch, and rows that it will tell.  `told`: tables and keys."""
 
     def __init__(self) -> None:
         self.decided: list[Decided] = []

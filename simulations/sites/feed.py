@@ -35,7 +35,7 @@ from tidelock.simulations.source_log import Log, Source
 
 
 class Arbitration(msgspec.Struct, frozen=True):
-    """What a feed between a spoke and its arbiter is told: which way it goes, and how conflicts are decided."""
+    """Settings of a feed between a spoke and its arbiter: which way it goes, and how conflicts are decided."""
 
     direction: Direction
     conflicts: Conflicts

@@ -13,7 +13,7 @@ from tidelock.engine.protocol.steps import Step, UpsertRows
 OWN = [(1000 + n, f"v{n}", 1) for n in range(20)]
 """The spoke's own rows."""
 BEFORE: list[Row] = [(n, f"w{n}", 0) for n in range(100)]
-"""What the log has given it before."""
+"""Rows that the log has given it before."""
 AT_SPOKE: list[Row] = [*((60, "w120", 1) if row[0] == 60 else row for row in BEFORE), *OWN]
 
 
@@ -42,7 +42,7 @@ def steps(binding: Binding) -> list[Step]:
 
 
 def expected() -> list[Row]:
-    """What the spoke has afterwards, by id."""
+    """Rows that the spoke has afterwards, by id."""
     rows = {row[0]: row for row in BEFORE}
     for before, after in LOG:
         if before is not None:

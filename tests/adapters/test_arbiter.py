@@ -115,7 +115,7 @@ class Up:
         return {int(id_): (u, int(n), int(v), int(low)) for id_, u, n, v, low in found}
 
     def kept(self, table: str) -> dict[int, set[str]]:
-        """What lost, as `type: outcome`, by key."""
+        """Conflicts in which something lost, as `type: outcome`, by key."""
         found: dict[int, set[str]] = {}
         kept = f"{self.books}.tidelock_conflicts WHERE table_name = '{table}'"
         for key, type_, outcome in self.rig.rows(f"SELECT row_key, type, outcome FROM {kept}"):
@@ -255,7 +255,7 @@ def test_what_waits_behind_a_failed_row_is_told_too_and_an_operator_decides(made
 
 
 def test_both_feeds_of_a_pair_name_one_arbiter(made: Made) -> None:
-    """What the refusal advises lets the feed run."""
+    """Its advice, followed, lets the feed run."""
     up = made("mysql", "mariadb")
     rig = up.rig
     up.tables(["stop"])

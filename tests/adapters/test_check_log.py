@@ -52,7 +52,7 @@ async def found(feed: Feed) -> list[Finding]:
 
 
 async def nothing_is_found(feed: Feed) -> None:
-    """What was changed shows after a while: the controller answers before its broker knows."""
+    """Waits until what was changed shows: the controller answers before its broker knows."""
     left = await found(feed)
     deadline = time.monotonic() + SHOWN_SECONDS
     while left and time.monotonic() < deadline:

@@ -44,7 +44,7 @@ def site_names(node: Any, books: str) -> list[str]:
 
 
 def states(pair: Pair) -> list[tuple[str, str, str]]:
-    """Of each feed: what it does, whether its sites are equal, its permit, which closes for a moment under load."""
+    """Returns what each feed does, whether its sites are equal, and its permit, which may close for a moment."""
     shown = json.loads(pair.command("status", "--json").out)
     return [(feed["activity"], feed["opening"], feed["permit"]) for feed in shown["feeds"]]
 
@@ -146,7 +146,7 @@ def test_an_init_that_is_killed_goes_on(
 
 
 def state(both: Pair, feed: Direction) -> str:
-    """What `init` has noted of a feed."""
+    """Word that `init` has noted of a feed."""
     with contextlib.suppress(Exception):
         found = feed.target.rows(f"SELECT state FROM {both.books}.tidelock_pair WHERE feed = '{feed.name}'")
         return str(found[0][0]) if found else ""

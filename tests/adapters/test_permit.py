@@ -26,7 +26,7 @@ def pair(tmp_path: Path, mariadb: MariaDb, postgres_source: Postgres) -> Iterato
 
 
 def word(network: Network, feed: Direction) -> PermitWord | None:
-    """What a feed says of its permit in its row."""
+    """Words of a feed about its permit, in its row."""
     told = f"SELECT permit FROM {network.books}.tidelock_runs WHERE feed = '{feed.name}'"
     rows = feed.target.rows(told)
     return read_word(rows[0][0]) if rows else None

@@ -82,7 +82,7 @@ def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callab
 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> None:
-    """Of the same rows and unique values, at the same time: what stands is the same."""
+    """The same rows and unique values are written at the same time: what stands is the same."""
     both = pair(eu, us)
     both.run_down()
     both.up.run()
@@ -110,7 +110,7 @@ def test_writers_at_both_sites_while_feeds_are_killed(
 
 @PROOF
 def test_a_row_that_the_spoke_refuses_is_read_anew_and_never_written_as_it_was(pair: Callable[..., Pair]) -> None:
-    """What the spoke has written since would be lost, and nobody would know."""
+    """Else a row that the spoke has written since would be lost, and nobody would know."""
     both = pair("mariadb", "postgres_source")
     both.spoke.send("ALTER TABLE seat ADD CHECK (n < 100)")
     both.run_down()

@@ -1,4 +1,4 @@
-"""What a run of sites counts, and a short one."""
+"""Counts of a run of sites, and a short run."""
 
 from __future__ import annotations
 
