@@ -39,6 +39,7 @@ class Result:
     """`refused`: transactions that the servers refused.  `lost`: rows that `tidelock_conflicts` tells of.
     `unaccounted`: changes of which nobody knows what became of them.  `sums`: what was added, then each site's total.
     `rested`: seconds from the last write until all sites were equal; None: they were not.  `busy`: batches afterwards.
+    `failures`: of writers.
     """
 
     network: str
@@ -57,6 +58,7 @@ class Result:
     busy: int
     starts: int
     unasked: list[End]
+    failures: list[str]
     blows: list[Blow]
 
     @property
@@ -70,6 +72,7 @@ class Result:
             *([f"{len(self.came_back)} batches came back: {self.came_back[:SHOWN]}"] if self.came_back else []),
             *([f"{self.busy} batches while nobody wrote"] if self.busy else []),
             *(f"rows did not flow: {blow}" for blow in self.blows if blow.longest is None),
+            *self.failures,
             *(f"at {end.at:.0f} s {end.feed} ended: {end.said}" for end in self.unasked),
         ]
 

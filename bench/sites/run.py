@@ -190,5 +190,6 @@ def _counted(
         busy=_busy(network),
         starts=kept.starts,
         unasked=list(kept.unasked),
+        failures=[writer.failure for writer in writers if writer.failure],
         blows=blows,
     )

@@ -22,20 +22,28 @@ HOT_SHARE: Final = 50
 AWAY_SECONDS: Final = 0.2
 EMAILS: Final = 10
 """Unique values, for each key; the fewer, the more sites want one."""
-REFUSED: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, pymysql.MySQLError, OSError, TimeoutError)
+REFUSED: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a session that lost its server in the middle of an answer
+    pymysql.MySQLError,
+    OSError,
+    TimeoutError,
+)
 
 
 class Writer(threading.Thread):
     """`rate`: row changes a second.  `keys`: how many keys there are.  `sums`: totals are added to as well.
 
     `changes`: rows of transactions whose COMMIT was answered.  `refused`: transactions that the server refused: a
-    unique value of another row, a deadlock, its end.
+    unique value of another row, a deadlock, its end.  `failure`: what ended it, but for `stop`.
     """
 
     def __init__(self, node: Node, rate: float, seed: int, keys: int, *, sums: bool) -> None:
         super().__init__(name=f"writer at {node.site}", daemon=True)
         self.changes = 0
         self.refused = 0
+        self.failure = ""
         self._node, self._rate, self._keys, self._sums = node, rate, keys, sums
         self._rng = random.Random(f"{seed} {node.site}")
         self._ended = threading.Event()
@@ -49,6 +57,13 @@ class Writer(threading.Thread):
             self._leave()
 
     def run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:
+            self.failure = f"{self.name} ended: {error!r}"
+            raise
+
+    def _work(self) -> None:
         begun, owed = time.monotonic(), 0.0
         while not self._ended.is_set():
             rows = self._rng.randint(1, MOST_ROWS)
