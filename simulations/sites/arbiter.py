@@ -100,6 +100,9 @@ class ArbitratedTarget(SiteTarget):
         parked = list(effect.parked)
         if effect.decide:
             self._decided[effect.id] = tuple(concluded.decided)
+            for answer in concluded.decided:
+                for conflict, outcome in answer.conflicts:
+                    self._faults.seen(f"decided: {conflict}: {outcome}")
             parked += [c.parked for c, answer in zip(effect.decide, concluded.decided, strict=True) if answer.parked]
         for row in parked:
             state.parked[row.source, row.number, row.ordinal] = (row, "")

@@ -15,6 +15,7 @@ from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
 from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
+from tidelock.engine.protocol.events import Paused
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
@@ -98,7 +99,9 @@ class SiteOwner(Owner):
 
 
 class SiteFeed(Feed):
-    """`until`: the place that it is to reach once nothing goes wrong any more."""
+    """`permitted`: it has a permit, and holds until that says otherwise."""
+
+    permitted = False
 
     def __init__(
         self,
@@ -144,6 +147,11 @@ class SiteFeed(Feed):
     def locking(self) -> list[Session]:
         """Transactions of it that hold locks at the target."""
         return self._at.locking()
+
+    def take_over(self) -> None:
+        super().take_over()
+        if self.permitted:
+            self.owner.post(Paused(True))
 
     def _new_owner(self, hands: Copier, patience: int | None) -> Owner:
         number = len(self.owners) + 1

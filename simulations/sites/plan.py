@@ -42,6 +42,15 @@ class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counted: bool = False
 
 
+class PermitPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Permits of all feeds.  `after`, `lag`: in steps of the world.  `stops`: chance at each step that a feed is
+    stopped, or a pair parted."""
+
+    after: int
+    lag: int
+    stops: float
+
+
 class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`seed`: of what local writers do.  `schedule`: of everything else.  `topology`: a name in `TOPOLOGIES`.
 
@@ -49,7 +58,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
     and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
     feed goes on.  `restless`: writers wait a while until another site may take rows over.
-    `conflicts`: None: rows have owners, and there are none."""
+    `conflicts`: None: rows have owners, and there are none.  `permit`: None: each feed applies whatever its sister
+    does."""
 
     seed: int
     schedule: int
@@ -64,6 +74,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feeds: dict[str, Plan]
     without: tuple[int, ...] = ()
     conflicts: Conflicts | None = None
+    permit: PermitPlan | None = None
 
 
 def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
@@ -120,7 +131,10 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         limit=chance.choice((3, 10, 1000, 1000, 1000)) if steady else chance.choice((1, 6, 1000)),
         counted=counted,
     )
-    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts)
+    permit = None
+    if chance.random() < 0.3:
+        permit = PermitPlan(chance.choice((5, 12, 30)), chance.choice((20, 200)), chance.choice((0.005, 0.02)))
+    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts, permit=permit)
 
 
 def _words(chance: Random, name: str) -> TableWords:

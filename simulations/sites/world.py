@@ -21,6 +21,7 @@ from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.model import Table
 from tidelock.simulations.sites.feed import Arbitration, SiteFeed
 from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.permits import Permits
 from tidelock.simulations.sites.plan import Conflicts, SitesPlan, drawn
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.sums import Sums
@@ -59,6 +60,9 @@ class SitesWorld:
             )
             for edge in self.topology.edges
         ]  # fmt: skip
+        self._permits = None
+        if plan.permit is not None:
+            self._permits = Permits(self.feeds, plan.permit, self.chance, self.coverage)
         writers = [site for site in self.topology.sites if self.topology.routes(site)]
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
         self._written = self._waited = 0
@@ -75,9 +79,12 @@ class SitesWorld:
         """Raises Mistake, or the AssertionError of a machine that found itself in a state it must not be in."""
         for feed in self.feeds:
             feed.transcript = self.transcript
+            feed.permitted = self._permits is not None
             feed.take_over()
         for _ in range(MOST_STEPS):
             self._write()
+            if self._permits is not None:
+                self._permits.go_on()
             for feed in self.feeds:
                 self._go_on(feed)
             if self._written >= self.plan.writes and self.chance.random() < 0.05:
@@ -88,15 +95,25 @@ class SitesWorld:
         self._end()
 
     def _go_on(self, feed: SiteFeed) -> None:
+        if self._permits is not None and self._permits.is_stopped(feed):
+            return
         if self.chance.random() < self.plan.speeds[feed.edge.name]:
             accidents.befall(feed)
             if "pauses" in feed.plan.features and self.chance.random() < 0.02:
-                feed.owner.post(Paused(self.chance.random() < 0.5))
+                self._pause(feed, self.chance.random() < 0.5)
             self._turn(feed)
+
+    def _pause(self, feed: SiteFeed, paused: bool) -> None:
+        if self._permits is not None:
+            self._permits.pause(feed, paused)
+        else:
+            feed.owner.post(Paused(paused))
 
     def _turn(self, feed: SiteFeed) -> None:
         feed.happen()
         self._note_locks(feed)
+        if self._permits is not None:
+            self._permits.turned(feed)
 
     def _note_locks(self, feed: SiteFeed) -> None:
         """Others at its target see what it holds."""
@@ -112,7 +129,9 @@ class SitesWorld:
                 owner.hangs, owner.dies_at = 0, -1
             if not feed.owner.alive:
                 feed.take_over()
-            feed.owner.post(Paused(False))
+            self._pause(feed, False)
+        if self._permits is not None:
+            self._permits.calm_down()
 
     def _settle(self) -> None:
         """Every feed reaches the end of its log; what that wrote to others is read in the next round."""
@@ -135,8 +154,10 @@ class SitesWorld:
             late = [feed for feed in self.feeds if not feed.owner.caught_up]
             if not late:
                 return
+            if self._permits is not None:
+                self._permits.go_on()
             for feed in self.feeds:
-                if feed in late or feed.locking:
+                if feed in late or feed.locking or self._permits is not None:
                     self._turn(feed)
         slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
         raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
