@@ -1,7 +1,7 @@
 """Permits of the feeds between two sites: each looks at the other's row, as `adapters.runtime.permit_watch` does it.
 
-Time is counted in steps of the world.  A watch knows in truth since when the sister is stopped, or paused by an
-operator, and whether the reader of now has proved itself; what its feed plans is compared with that.
+Time is counted in steps of the world.  A watch remembers by itself when a new word of the sister said that it is ready,
+and whether the reader of now has proved itself; what its feed plans is compared with that.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ class Watch:
         self._alive = 0
         self._holds = True
         self._at_end = 0
-        self._heard = 0  # when the sister was seen last, in order
+        self._first: int | None = None  # word of the sister that this process has read
+        self._last_word = 0
+        self._heard = 0  # when a new word of it said that it is ready
         self._planned = 0
         self._alone = self._unproven = 0  # turns in which it was to hold
 
-    def look(self, now: int, sister: Watch) -> None:
+    def look(self, now: int) -> None:
         """One look at what is known, a decision, and a word about itself."""
         if self._chance.random() > LOOKS:
             return
-        self._look_at_sister(now, sister)
         self._look_at_reading()
+        self._look_at_sister(now)
         owner, reader = self.feed.owner, self.feed.owner.reader
         if not owner.mailbox and reader is not None and reader.at_end and not owner.machine.under_way:
             self._at_end = now
@@ -67,19 +69,24 @@ class Watch:
         name = self.feed.edge.name
         self._board[name] = Sister(name, self._alive, self._permit.ready(now, own), own.lag_us)
 
-    def _look_at_sister(self, now: int, sister: Watch) -> None:
-        if now < self.parted:
+    def _look_at_sister(self, now: int) -> None:
+        row = self._board.get(self.feed.edge.back)
+        if now < self.parted or row is None:
             return
-        if (row := self._board.get(self.feed.edge.back)) is not None:
-            self._permit.sister_seen(now, row)
-        if sister.wished and now >= sister.stopped:
+        if self._first is None:
+            self._first = row.alive
+        if row.alive == self._first:
+            return  # of a sister that may be long dead
+        self._permit.sister_seen(now, row)
+        if row.alive != self._last_word and row.ready:
             self._heard, self._alone = now, 0
+        self._last_word = row.alive
 
     def _look_at_reading(self) -> None:
         """Notes a new process, or a new session of the source, which a probe is to prove."""
         owner = self.feed.owner
         if owner is not self._owner:
-            self._owner, self._holds, self._planned = owner, True, 0
+            self._owner, self._holds, self._planned, self._first = owner, True, 0, None
             self._permit = Permit(self.feed.edge.back, self._limits)
         if owner.reader is not self._reader:
             self._reader = owner.reader
@@ -91,16 +98,17 @@ class Watch:
             self._permit.probe_seen(str(self._proven))
 
     def turned(self, now: int) -> None:
-        """Its feed has taken a step.  Raises Mistake where that plans what it may not."""
+        """Its feed has taken a step.  Raises Mistake where that plans what it may not; a transaction that is applied as
+        it comes is finished."""
         owner = self.feed.owner
-        flows = owner is self._owner and owner.machine.state is State.FLOWING
+        flows = owner is self._owner and owner.machine.state is State.FLOWING and not owner.machine.streaming
         planned = owner.machine.watermark.upcoming() if flows else 0
         plans, self._planned = planned > self._planned > 0, planned
         alone = now - self._heard
-        self._alone += alone > self._limits.after_us + 1
+        self._alone += alone > self._limits.after_us + 1 and not owner.hangs
         self._unproven = 0 if self._proven == self._session else self._unproven + 1
         if plans and self._alone > TURNS:
-            raise Mistake(f"feed {self.feed.edge.name} applies, {alone} steps after its sister was seen last")
+            raise Mistake(f"feed {self.feed.edge.name} applies, {alone} steps after its sister said that it is ready")
         if plans and self._unproven > TURNS:
             raise Mistake(f"feed {self.feed.edge.name} applies, and no probe has come out of its log")
 
@@ -133,7 +141,7 @@ class Permits:
             if self._chance.random() < self._plan.stops:
                 self._trouble(watch, sister)
             if self._now >= watch.stopped:
-                watch.look(self._now, sister)
+                watch.look(self._now)
 
     def _trouble(self, watch: Watch, sister: Watch) -> None:
         until = self._now + self._chance.randint(10, 80)

@@ -31,9 +31,9 @@ DEFAULT_WRITES: Final = 20
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Conflicts that an arbiter decides.  `policies`: by name of the table.  `echo`: as a feed's `conflicts:` has it.  `limit`:
-    registers that an echo index remembers.  `values`: how many different ones a unique column has.  `counted`: rows of
-    `stock` neither come nor go, and its sums, peaks and lows are checked."""
+    """Conflicts that an arbiter decides.  `policies`: by name of the table.  `echo`: as a feed's `conflicts:` has it.
+    `limit`: registers that an echo index remembers.  `values`: how many different ones a unique column has.
+    `counted`: rows of `stock` neither come nor go, and its sums, peaks and lows are checked."""
 
     policies: dict[str, TableWords]
     echo: Literal["exact", "all"] = "exact"

@@ -236,7 +236,7 @@ class SitesWorld:
                     raise Mistake(f"unit {unit}: {holder} has {wanted}, {name} has {found}")
 
     def _compare_spokes(self) -> None:
-        """Each spoke is as its arbiter, but for rows that wait for an operator there.  Nothing that was added is lost."""
+        """Each spoke is as its arbiter, but for rows that wait for an operator.  Nothing that was added is lost."""
         feeds = {feed.edge.name: feed for feed in self.feeds}
         for spoke, parent in self._parents.items():
             waiting = feeds[f"{parent}-{spoke}"].waiting()
