@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tidelock.adapters.cli.output import print_json
 from tidelock.simulations import campaign, report
 from tidelock.simulations.screen import screen_for
@@ -10,15 +12,13 @@ from tidelock.simulations.sites.shrink import shrunk
 from tidelock.simulations.sites.trial import DrawnSites, SitesTrial, attempt
 
 CLEAN, FAILED = 0, 1
+STRETCH = 1_000
+"""Seeds after which it is said where a campaign can go on."""
 
 
 def search(first: int, seeds: int, jobs: int, seconds: float, *, first_failure: bool, json: bool) -> int:
     """Runs a campaign, and shrinks its first failure for so many seconds; returns the exit code."""
-    screen = screen_for(seeds, json=json)
-    try:
-        tally = campaign.run(DrawnSites(), first, seeds, jobs=jobs, told=screen.ran, first_failure=first_failure)
-    finally:
-        screen.close()
+    tally = _campaign(first, seeds, jobs, first_failure=first_failure, json=json)
     small = shrunk(drawn(tally.failures[0].seed), seconds) if tally.failures and seconds else None
     if json:
         print_json({"tally": tally, "shrunk": None if small is None else _told(small)})
@@ -27,6 +27,33 @@ def search(first: int, seeds: int, jobs: int, seconds: float, *, first_failure: 
         if small is not None:
             _print(small)
     return FAILED if tally.failed else CLEAN
+
+
+def _campaign(first: int, seeds: int, jobs: int, *, first_failure: bool, json: bool) -> campaign.Tally:
+    """Runs it stretch by stretch; where it is ended early, what has run counts, and where to go on is said."""
+    tally, end = campaign.Tally(), first + seeds
+    screen = screen_for(seeds, json=json)
+
+    def told(so_far: campaign.Tally) -> None:
+        both = msgspec.structs.replace(tally, coverage=tally.coverage.copy())
+        both.add(so_far)
+        both.seconds = tally.seconds + so_far.seconds
+        screen.ran(both)
+
+    at = first
+    try:
+        while at < end and not (first_failure and tally.failed):
+            length = min(STRETCH, end - at)
+            part = campaign.run(DrawnSites(), at, length, jobs=jobs, told=told, first_failure=first_failure)
+            tally.add(part)
+            tally.seconds += part.seconds
+            at += length
+    except KeyboardInterrupt:
+        if not json:
+            print(f"ended; go on with: tidelock simulate --sites --from {at} --seeds {end - at}", flush=True)
+    finally:
+        screen.close()
+    return tally
 
 
 def explain(seed: int, *, json: bool) -> int:
