@@ -19,6 +19,7 @@ from tidelock.simulations.mutants.partial import PARTIAL
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from tidelock.simulations.mutants.sites import SITES
+from tidelock.simulations.mutants.stamps import STAMPS
 from tidelock.simulations.mutants.streaming import STREAMING
 from tidelock.simulations.mutants.target import TARGET
 
@@ -54,4 +55,5 @@ CATALOGUE = (
     *LOOKING,
     *SITES,
     *ARBITER,
+    *STAMPS,
 )
