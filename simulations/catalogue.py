@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
@@ -174,6 +176,14 @@ TAG = table(
     (ForeignKey("tag_pet", TableName("shop", "tag"), ("pet",), PET.name, ("id",)),),
 )
 
+# Columns that are merged by value where sites have an arbiter: what is added, the greatest, the smallest.
+NUMBERS = ("count", "peak", "low", "version")
+STOCK = functools.reduce(
+    lambda spec, column: with_type(spec, column, "numeric(9)"),
+    NUMBERS,
+    table("stock", dict.fromkeys(("id", *NUMBERS, "place", "note"), EXACT), ("id",)),
+)
+
 # Two tables of the source become it, of which one has no `tier`: the target fills in its default.
 TIER = "tier"
 POOL = table("pool", {"id": EXACT, TIER: EXACT, "note": EXACT}, ("id",), (UniqueKey(TIER, (TIER,)),))
@@ -194,7 +204,9 @@ STAMPED = {
 }
 
 # By the name of the first table.
-BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING, (POOL,), *STAMPED.values())}
+BY_NAME = {
+    family[0].name.table: family for family in (*FAMILIES, CASCADING, (POOL,), (STOCK,), *STAMPED.values())
+}
 
 # How a source logs what its foreign keys cascade: MariaDB and MySQL to 8.4 not at all, MySQL 9.7 each child before its
 # parent, PostgreSQL the parent first (counter-example 11).

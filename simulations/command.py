@@ -38,7 +38,7 @@ CLEAN, FAILED = 0, 1
 def command(
     seeds: Annotated[int, typer.Option(min=1, help="How many worlds to run.")] = 10_000,
     first: Annotated[int, typer.Option("--from", min=0, metavar="SEED", help="The first seed.")] = FIRST,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", "--processes", min=1, help="Processes at a time.")] = 2,
     changes: Annotated[int, typer.Option(min=1, help="Row changes in each history, at least.")] = DEFAULT_CHANGES,
     first_failure: Annotated[
         bool, typer.Option("--first-failure/--keep-going", help="Start no more seeds once one has failed.")
@@ -77,7 +77,7 @@ def command(
         raise typer.BadParameter("--journal and --owner need --explain or --plan: a journal holds one run")
     if sites and (mutants or exhaustive or plan or journal or from_journal or save or changes != DEFAULT_CHANGES):
         raise typer.BadParameter(
-            "--sites: with --stamps, --seeds, --from, --jobs, --first-failure, --shrink, --explain, --json"
+            "--sites: with --stamps, --seeds, --from, --processes, --first-failure, --shrink, --explain, --json"
         )
     if stamps and not sites:
         raise typer.BadParameter("--stamps goes with --sites")

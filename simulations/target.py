@@ -410,7 +410,7 @@ class Target:
                 self._faults.seen("image: a row is not as before")
             for checker in self.checkers:
                 checker.refused(effect, str(error))
-            failure = Failure(ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
+            failure = Failure(ErrorKind.ROW, str(error), self._code(error))
             self._end(work, BatchFailed(effect.id, failure, self._suspects(effect)))
             return
         for other in self.works:
@@ -428,6 +428,10 @@ class Target:
         if effect.held:
             self.opened[effect.id] += 1
             work.post(BatchReady(effect.id))
+
+    def _code(self, error: Violation) -> str:
+        """Returns what the server says of the error besides its words."""
+        return _code(error)
 
     def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
         """Raises Violation."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tidelock.adapters.cli.output import print_json
 from tidelock.simulations import campaign, report
 from tidelock.simulations.screen import screen_for
@@ -11,18 +13,16 @@ from tidelock.simulations.sites.stamp_plan import draw_stamped
 from tidelock.simulations.sites.trial import DrawnSites, DrawnStamps, SitesTrial, attempt
 
 CLEAN, FAILED = 0, 1
+STRETCH = 1_000
+"""Seeds after which it is said where a campaign can go on."""
 
 
 def search(
     first: int, seeds: int, jobs: int, seconds: float, *, first_failure: bool, json: bool, stamps: bool
 ) -> int:
     """Runs a campaign, and shrinks its first failure for so many seconds; returns the exit code."""
-    screen = screen_for(seeds, json=json)
-    try:
-        worlds = DrawnStamps() if stamps else DrawnSites()
-        tally = campaign.run(worlds, first, seeds, jobs=jobs, told=screen.ran, first_failure=first_failure)
-    finally:
-        screen.close()
+    worlds = DrawnStamps() if stamps else DrawnSites()
+    tally = _campaign(worlds, first, seeds, jobs, first_failure=first_failure, json=json)
     small = shrunk(_plan(tally.failures[0].seed, stamps=stamps), seconds) if tally.failures and seconds else None
     if json:
         print_json({"tally": tally, "shrunk": None if small is None else _told(small)})
@@ -31,6 +31,36 @@ def search(
         if small is not None:
             _print(small)
     return FAILED if tally.failed else CLEAN
+
+
+def _campaign(
+    worlds: DrawnSites | DrawnStamps, first: int, seeds: int, jobs: int, *, first_failure: bool, json: bool
+) -> campaign.Tally:
+    """Runs it stretch by stretch; where it is ended early, what has run counts, and where to go on is said."""
+    tally, end = campaign.Tally(), first + seeds
+    screen = screen_for(seeds, json=json)
+
+    def told(so_far: campaign.Tally) -> None:
+        both = msgspec.structs.replace(tally, coverage=tally.coverage.copy())
+        both.add(so_far)
+        both.seconds = tally.seconds + so_far.seconds
+        screen.ran(both)
+
+    at = first
+    try:
+        while at < end and not (first_failure and tally.failed):
+            length = min(STRETCH, end - at)
+            part = campaign.run(worlds, at, length, jobs=jobs, told=told, first_failure=first_failure)
+            tally.add(part)
+            tally.seconds += part.seconds
+            at += length
+    except KeyboardInterrupt:
+        if not json:
+            more = " --stamps" if isinstance(worlds, DrawnStamps) else ""
+            print(f"ended; go on with: tidelock simulate --sites{more} --from {at} --seeds {end - at}", flush=True)
+    finally:
+        screen.close()
+    return tally
 
 
 def explain(seed: int, *, json: bool, stamps: bool) -> int:

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
-from tidelock.engine.model.records import Position, RowChange, SourceChunk
-from tidelock.simulations.catalogue import BY_NAME
+from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
+from tidelock.engine.protocol.events import Paused
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
@@ -42,7 +43,7 @@ class Arbitration(msgspec.Struct, frozen=True):
 
     def options(self) -> dict[str, Any]:
         """Settings of its apply machine."""
-        words = {table.name: w for name, w in self.conflicts.policies.items() for table in BY_NAME[name]}
+        words = {TableName("shop", name): words for name, words in self.conflicts.policies.items()}
         return {"direction": self.direction, "policies": words if self.direction == "up" else {}}
 
 
@@ -98,7 +99,9 @@ class SiteOwner(Owner):
 
 
 class SiteFeed(Feed):
-    """`until`: the place that it is to reach once nothing goes wrong any more."""
+    """`permitted`: it has a permit, and holds until that says otherwise."""
+
+    permitted = False
 
     def __init__(
         self,
@@ -137,10 +140,24 @@ class SiteFeed(Feed):
         """How many checkpoints of it were stored."""
         return self._at.saved
 
+    def waiting(self) -> set[tuple[TableName, object]]:
+        """Returns the rows at the target of which changes are parked: tables and keys."""
+        found = set()
+        for parked, _ in self.target.parked.values():
+            change = decode_change(parked.change)
+            images = (image for image in (change.before, change.after) if image is not None)
+            found |= {(TableName(parked.schema, parked.table), image[0]) for image in images}
+        return found
+
     @property
     def locking(self) -> list[Session]:
         """Transactions of it that hold locks at the target."""
         return self._at.locking()
+
+    def take_over(self) -> None:
+        super().take_over()
+        if self.permitted:
+            self.owner.post(Paused(True))
 
     def _new_owner(self, hands: Copier, patience: int | None) -> Owner:
         number = len(self.owners) + 1

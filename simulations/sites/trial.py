@@ -38,6 +38,16 @@ class SitesTrial(msgspec.Struct):
         return xxhash.xxh3_64_intdigest("\n".join((str(self.plan.seed), *self.transcript, self.mistake)).encode())
 
 
+def kind_of(plan: SitesPlan) -> str:
+    """Returns what kind of world the plan is of, for a summary."""
+    if isinstance(plan, StampPlan):
+        return f"stamps, {plan.topology}"
+    if plan.conflicts is None:
+        return f"rows with owners, {plan.topology}"
+    permits = ", permits" if plan.permit is not None else ""
+    return f"arbiter, {plan.topology}, {' and '.join(plan.families)}{permits}"
+
+
 def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
     """Runs the plan.  Any error of the run is its mistake."""
     world = StampWorld(plan) if isinstance(plan, StampPlan) else SitesWorld(plan)
@@ -48,6 +58,10 @@ def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
         world.run()
     except Exception as error:
         trial.mistake, trial.error = spell(error), type(error).__name__
+    kind = kind_of(plan)
+    world.coverage[f"worlds: {kind}"] += 1
+    if trial.mistake:
+        world.coverage[f"worlds that failed: {kind}"] += 1
     trial.faults, trial.changes, trial.coverage = world.faults, world.watch.written, world.coverage
     return trial
 
