@@ -65,6 +65,9 @@ def command(
     sites: Annotated[
         bool, typer.Option("--sites", help="Worlds of two to four sites that are all written to.")
     ] = False,
+    stamps: Annotated[
+        bool, typer.Option("--stamps", help="With --sites: the later stamp of a row stays, in rings and meshes too.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> int:
     """Search for faults in simulated worlds: the real engine, a source and a target that do the worst, any time."""
@@ -74,13 +77,15 @@ def command(
         raise typer.BadParameter("--journal and --owner need --explain or --plan: a journal holds one run")
     if sites and (mutants or exhaustive or plan or journal or from_journal or save or changes != DEFAULT_CHANGES):
         raise typer.BadParameter(
-            "--sites: with --seeds, --from, --processes, --first-failure, --shrink, --explain, --json"
+            "--sites: with --stamps, --seeds, --from, --processes, --first-failure, --shrink, --explain, --json"
         )
+    if stamps and not sites:
+        raise typer.BadParameter("--stamps goes with --sites")
     with terminated():
         if sites and explain is not None:
-            return of_sites.explain(explain, json=json)
+            return of_sites.explain(explain, json=json, stamps=stamps)
         if sites:
-            return of_sites.search(first, seeds, jobs, shrink, first_failure=first_failure, json=json)
+            return of_sites.search(first, seeds, jobs, shrink, first_failure=first_failure, json=json, stamps=stamps)
         if mutants:
             return _mutants(jobs, json)
         if exhaustive:

@@ -20,6 +20,7 @@ from tidelock.simulations.mutants.permits import DECIDING, PERMITS
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from tidelock.simulations.mutants.sites import SITES
+from tidelock.simulations.mutants.stamps import STAMPS
 from tidelock.simulations.mutants.streaming import STREAMING
 from tidelock.simulations.mutants.target import TARGET
 
@@ -57,4 +58,5 @@ CATALOGUE = (
     *ARBITER,
     *PERMITS,
     *DECIDING,
+    *STAMPS,
 )

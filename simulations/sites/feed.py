@@ -122,12 +122,18 @@ class SiteFeed(Feed):
             self.sites = replace(self.sites, echo=arbitration.conflicts.echo)
         faults = Faults(plan, chance, coverage)
         ledger = Ledger(source.history)
-        kind = SiteTarget if arbitration is None else ArbitratedTarget
-        at = kind(edge.name, self.sites, target, travels, ledger, faults)
+        at = self._kind(edge.name, self.sites, target, travels, ledger, faults)
         log = Source(source.history, plan.schedule, ledger, source.log)
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
         at.begin_at(self.log.start)
         self._at = at
+
+    @property
+    def _kind(self) -> type[SiteTarget]:
+        return SiteTarget if self.arbitration is None else ArbitratedTarget
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self.arbitration is None else self.arbitration.options()
 
     @property
     def saved(self) -> int:
@@ -155,8 +161,7 @@ class SiteFeed(Feed):
 
     def _new_owner(self, hands: Copier, patience: int | None) -> Owner:
         number = len(self.owners) + 1
-        options = {} if self.arbitration is None else self.arbitration.options()
-        owner = SiteOwner(number, self.plan, self.history, self.faults, hands, self.log, patience, options)
+        owner = SiteOwner(number, self.plan, self.history, self.faults, hands, self.log, patience, self._options())
         owner.feed = self
         return owner
 

@@ -9,6 +9,8 @@ import msgspec
 import xxhash
 
 from tidelock.simulations.sites.plan import DEFAULT_WRITES, SitesPlan, drawn
+from tidelock.simulations.sites.stamp_plan import STAMPED_WRITES, StampPlan, draw_stamped
+from tidelock.simulations.sites.stamp_world import StampWorld
 from tidelock.simulations.sites.world import SitesWorld
 from tidelock.simulations.trial import spell
 
@@ -38,6 +40,8 @@ class SitesTrial(msgspec.Struct):
 
 def kind_of(plan: SitesPlan) -> str:
     """Returns what kind of world the plan is of, for a summary."""
+    if isinstance(plan, StampPlan):
+        return f"stamps, {plan.topology}"
     if plan.conflicts is None:
         return f"rows with owners, {plan.topology}"
     permits = ", permits" if plan.permit is not None else ""
@@ -46,7 +50,7 @@ def kind_of(plan: SitesPlan) -> str:
 
 def attempt(plan: SitesPlan, *, told: bool = False) -> SitesTrial:
     """Runs the plan.  Any error of the run is its mistake."""
-    world = SitesWorld(plan)
+    world = StampWorld(plan) if isinstance(plan, StampPlan) else SitesWorld(plan)
     transcript: list[str] = []
     world.transcript = transcript if told else None
     trial = SitesTrial(plan, transcript=transcript)
@@ -70,3 +74,13 @@ class DrawnSites(msgspec.Struct, frozen=True):
 
     def __call__(self, seed: int) -> SitesTrial:
         return attempt(drawn(seed, self.writes), told=self.told)
+
+
+class DrawnStamps(msgspec.Struct, frozen=True):
+    """Everything is drawn from the seed; rows have stamps."""
+
+    writes: int = STAMPED_WRITES
+    told: bool = False
+
+    def __call__(self, seed: int) -> SitesTrial:
+        return attempt(draw_stamped(seed, self.writes), told=self.told)

@@ -19,6 +19,7 @@ from tidelock.simulations import accidents
 from tidelock.simulations.catalogue import STOCK
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.model import Table
+from tidelock.simulations.plan import Plan
 from tidelock.simulations.sites.feed import Arbitration, SiteFeed
 from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.permits import Permits
@@ -32,11 +33,14 @@ from tidelock.simulations.sites.writer import Writing
 MOST_STEPS = 6_000
 PATIENCE = 40  # steps that a writer waits
 MOST_ROUNDS = 8  # in which a change goes one site further
-QUIET_STEPS = 12  # shorter than any feed waits for an idle checkpoint
+QUIET_STEPS = 12
 
 
 class SitesWorld:
-    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line."""
+    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line.
+    `most_idle`: checkpoints that a feed may store in the quiet steps."""
+
+    most_idle = 1
 
     def __init__(self, plan: SitesPlan) -> None:
         self.plan = plan
@@ -44,22 +48,14 @@ class SitesWorld:
         self.coverage: Counter[str] = Counter()
         self.topology = TOPOLOGIES[plan.topology]
         first = next(iter(plan.feeds.values()))
-        self.sites = {
-            name: Site(name, first, logs_unchanged=name in plan.unchanged) for name in self.topology.sites
-        }
+        self.sites = {name: self._site(name, first) for name in self.topology.sites}
         parents = ARBITRATED[plan.topology] if plan.conflicts is not None else {}
         self._intents = Intents(self.topology, parents) if plan.conflicts is not None else None
         self._travels = Travels(self.topology)
         self._parents = parents
         self._sums = Sums() if plan.conflicts is not None and plan.conflicts.counted else None
         self.watch = self._intents or self._travels
-        self.feeds = [
-            SiteFeed(
-                plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
-                self.watch, self.chance, self.coverage, _arbitration(plan.conflicts, edge, parents),
-            )
-            for edge in self.topology.edges
-        ]  # fmt: skip
+        self.feeds = [self._feed(edge, parents) for edge in self.topology.edges]
         self._permits = None
         if plan.permit is not None:
             self._permits = Permits(self.feeds, plan.permit, self.chance, self.coverage)
@@ -67,6 +63,15 @@ class SitesWorld:
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
         self._written = self._waited = 0
         self.transcript: list[str] | None = None
+
+    def _site(self, name: str, plan: Plan) -> Site:
+        return Site(name, plan, logs_unchanged=name in self.plan.unchanged)
+
+    def _feed(self, edge: Edge, parents: Mapping[str, str]) -> SiteFeed:
+        return SiteFeed(
+            self.plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
+            self.watch, self.chance, self.coverage, _arbitration(self.plan.conflicts, edge, parents),
+        )  # fmt: skip
 
     @property
     def faults(self) -> int:
@@ -266,7 +271,7 @@ class SitesWorld:
         if self._rows != before:
             raise Mistake(f"{self._rows - before} rows are written after all was quiet")
         for feed in self.feeds:
-            if (stored := feed.saved - saved[feed.edge.name]) > 1:
+            if (stored := feed.saved - saved[feed.edge.name]) > self.most_idle:
                 raise Mistake(f"feed {feed.edge.name} is idle and stores {stored} checkpoints in a moment")
             self.coverage[f"brought by {self.plan.topology}"] += self.watch.brought[feed.edge.name]
         if self._intents is not None:
