@@ -11,7 +11,7 @@ from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, SchemaMismatch, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 from tidelock.simulations.model import Database, Violation
 
 TABLE = table("t", ("id", "email", "note"), ("id",), (("email",),))
@@ -134,6 +134,20 @@ def test_rows_that_others_may_refer_to_stay_in_log_order() -> None:
     steps = displacing_steps([change(tied, one.before, one.after, number=one.number) for one in LOG])
     assert [step.displaces for step in steps if isinstance(step, UpsertRows)] == [(("0-1", n, 0),) for n in (5, 6, 7)]
     assert len(steps) == 3
+
+
+def test_a_change_alone_may_clear_what_refers_to_its_row_and_a_key_changes_in_its_place() -> None:
+    """Of several, an earlier one may take a child elsewhere: that is not in the way."""
+    child = TableName("shop", "child")
+    tied = binding(msgspec.structs.replace(TABLE, references=(ForeignKey("f", child, ("t",), NAME, ("id",)),)))
+    of = (("0-1", 1, 0),)
+    moves = change(tied, (1, "a", "x"), (2, "a", "x"))
+    update = UpdateRows(tied, [(1,)], [(2, "a", "x")], moves=True, displaces=of, clears=of, changed=("id",))
+    assert displacing_steps([moves]) == [DeleteRows(tied, [(2,)], clears=of), update]
+    goes = change(tied, (1, "a", "x"), None)
+    assert displacing_steps([goes]) == [DeleteRows(tied, [(1,)], clears=of)]
+    both = displacing_steps([goes, moves])
+    assert not any(step.clears for step in both if not isinstance(step, UpsertRows))
 
 
 @pytest.mark.parametrize(

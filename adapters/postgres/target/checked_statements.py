@@ -252,15 +252,16 @@ class CheckedStatements(TableStatements):
                 key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
                 yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
 
-    def held_by_others(self, row: Row) -> Iterator[str]:
-        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one."""
+    def held_by_others(self, row: Row, key: Row | None = None) -> Iterator[str]:
+        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one; `key`: the
+        row's, before it moves."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:
             positions = [at[name] for name in unique.columns]
             if sorted(positions) == sorted(self.binding.key) or any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            yield f"{held} AND NOT ({self._keyed(self.binding.key_of(row))})"
+            yield f"{held} AND NOT ({self._keyed(key or self.binding.key_of(row))})"
 
     # ------------------------------------------------------------------ words of SQL
 
