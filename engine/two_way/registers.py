@@ -33,7 +33,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     `groups`: positions of the columns of each group, which are all columns but the key's; none: the row is one group.
     `uniques`: unique indexes besides the key.  Namespaces of the indexes differ.
-    `referenced`: values by which rows refer to those of this table.  `parents`: those by which its rows refer to others.
+    `referenced`: values by which rows refer to those of this table.  `parents`: those by which its own refer to others.
     """
 
     key: Index

@@ -142,7 +142,7 @@ class MySqlSink(ChunkSink):
                 if not (taken or is_deadlock(error)) or deadlocks == DEADLOCKS_MAX:
                     return events.BatchFailed(effect.id, outcome(error))
                 if not taken:
-                    self._gate.deadlocked(effect.steps)
+                    self._gate.deadlocked(effect.steps, again=deadlocks > 1)
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()

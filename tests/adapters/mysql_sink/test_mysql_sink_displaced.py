@@ -24,30 +24,20 @@ async def test_those_alone_make_room_that_hold_what_is_wanted(target: Target) ->
     assert sorted((number, key) for number, key, outcome in told if outcome == "displaced") == recorded()
 
 
-TREE = (
-    ("parent", SECOND_UNIQUE),
-    ("child", "id int PRIMARY KEY, parent int NOT NULL, note varbinary(9), FOREIGN KEY (parent) REFERENCES parent (id)"),
-    (
-        "grandchild",
-        "id int PRIMARY KEY, child int, up int, FOREIGN KEY (child) REFERENCES child (id), "
-        "FOREIGN KEY (up) REFERENCES grandchild (id)",
-    ),
-    (
-        "gone",
-        "id int PRIMARY KEY, parent int, "
-        "FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE",
-    ),
-    ("below", "id int PRIMARY KEY, gone int, FOREIGN KEY (gone) REFERENCES gone (id)"),
-    (
-        "loose",
-        "id int PRIMARY KEY, parent int, "
-        "FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE SET NULL ON UPDATE CASCADE",
-    ),
-)
+REFERS = "FOREIGN KEY (parent) REFERENCES parent (id)"
+TREE = {
+    "parent": SECOND_UNIQUE,
+    "child": f"id int PRIMARY KEY, parent int NOT NULL, note varbinary(9), {REFERS}",
+    "grandchild": "id int PRIMARY KEY, child int, up int, FOREIGN KEY (child) REFERENCES child (id), "
+    "FOREIGN KEY (up) REFERENCES grandchild (id)",
+    "gone": f"id int PRIMARY KEY, parent int, {REFERS} ON DELETE CASCADE ON UPDATE CASCADE",
+    "below": "id int PRIMARY KEY, gone int, FOREIGN KEY (gone) REFERENCES gone (id)",
+    "loose": f"id int PRIMARY KEY, parent int, {REFERS} ON DELETE SET NULL ON UPDATE CASCADE",
+}
 
 
 async def tree(target: Target) -> tuple[MySqlSink, Binding]:
-    for name, definition in TREE:
+    for name, definition in TREE.items():
         target.table(definition, name)
     target.sql("INSERT INTO parent VALUES (1, 'a', 0), (2, 'b', 0)")
     target.sql("INSERT INTO child VALUES (1, 1, x'00ff'), (2, 2, NULL)")
@@ -57,7 +47,7 @@ async def tree(target: Target) -> tuple[MySqlSink, Binding]:
     target.sql("INSERT INTO below VALUES (1, 1), (2, 2)")
     target.sql("INSERT INTO loose VALUES (1, 1)")
     sink = target.sink(displaces=True, sites=Sites("eu", "us"))
-    taken = await target.own(sink, *(name for name, _ in TREE))
+    taken = await target.own(sink, *TREE)
     return sink, target.binding(taken, *ID_U_X, name="parent")
 
 
@@ -65,7 +55,7 @@ async def test_what_stands_in_the_way_of_a_delete_goes_first_down_to_the_last_on
     sink, table = await tree(target)
     (step,) = displacing_steps([change(table, (1, "a", 0), None, number=7)])
     await target.committed(sink, step)
-    left = {name: target.rows("id", name) for name, _ in TREE}
+    left = {name: target.rows("id", name) for name in TREE}
     assert left == {
         "parent": [(2,)], "child": [(2,)], "grandchild": [(3,)], "gone": [(2,)], "below": [(2,)], "loose": [(1,)]
     }  # fmt: skip

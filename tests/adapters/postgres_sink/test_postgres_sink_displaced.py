@@ -1,12 +1,14 @@
 """The PostgreSQL sink against a real server: rows of a spoke that make room for those of its arbiter."""
 
+import asyncpg
 import msgspec
 
 from tests.adapters.displacing_log import AT_SPOKE, expected, recorded, steps
 from tests.adapters.postgres_sink.sink_target import START, Target, bind
 from tests.engine.world import change
 from tidelock.adapters.postgres.target.sink import PostgresSink
-from tidelock.engine.batch.blind_steps import displacing_steps
+from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps
+from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.records import Column, Kind
 from tidelock.engine.model.schema import Binding
@@ -74,3 +76,16 @@ async def test_a_key_changes_in_its_place_and_what_follows_follows(target: Targe
     assert target.rows("*", "parent") == [(2, "b", 5)]
     assert target.rows("*", "gone") == [(1, 2)] and target.rows("*", "loose") == [(1, 2)]
     assert target.rows("id", "child") == []
+
+
+async def test_a_parent_is_written_while_somebody_makes_a_child_of_it(target: Target) -> None:
+    """Else two lanes, each with a child of what the other one writes, wait for each other."""
+    sink, taken, table = await tree(target)
+    changes = [change(table, (n, u, 0), (n, u, 7), number=n) for n, u in ((1, "a"), (2, "changed"))]
+    child = await asyncpg.connect(target.server.url(target.database))
+    await child.execute("BEGIN; INSERT INTO child VALUES (5, 1)")
+    steps = blind_steps(changes, Ranks({table.name: table.target}, {}))
+    assert isinstance(await sink.apply(target.batch(taken.epoch, *steps)), BatchCommitted)
+    await child.execute("COMMIT")
+    await child.close()
+    assert target.rows("*", "parent") == [(1, "a", 7), (2, "changed", 7)]
