@@ -99,6 +99,41 @@ def test_rows_of_the_log_end_as_the_arbiter_has_them(
             assert after.get(id_) == row or (id_ not in after and row[1] in wanted)
 
 
+def locks(one: Change) -> set[tuple[str, object]]:
+    images = [image for image in (one.before, one.after) if image is not None]
+    emails = {("email", image[1]) for image in images if image[1] is not None}
+    return {("id", image[0]) for image in images} | emails
+
+
+def batches(log: list[Change], draws: st.DataObject) -> list[list[Change]]:
+    """As lanes commit them: a change behind all that it shares a lock with, in one batch with some of these, or not."""
+    left, found = list(log), []
+    while left:
+        batch: list[Change] = []
+        for one in list(left):
+            before = [other for other in left[: left.index(one)] if locks(other) & locks(one)]
+            if not before and draws.draw(st.booleans()):
+                batch.append(one)
+                left.remove(one)
+        found += [batch] if batch else []
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(drafts=DRAFTS, local=LOCAL, draws=st.data())
+def test_rows_that_make_room_need_no_lock_beforehand(
+    drafts: list, local: dict[int, tuple[str | None, str]], draws: st.DataObject
+) -> None:
+    """Whatever order lanes take within the locks of the arbiter's log: it knows nothing of what the spoke's rows hold.
+    """
+    log, final = history(drafts)
+    database = spoke(local)
+    for batch in batches(log, draws):
+        applied(database, batch)
+    touched = {image[0] for one in log for image in (one.before, one.after) if image is not None}
+    assert {id_: row for id_, row in content(database).items() if id_ in touched} == final
+
+
 def test_inserted_and_deleted_in_one_batch_is_deleted() -> None:
     """History 11."""
     batch = [change(BINDING, None, (1, "a", "x")), change(BINDING, (1, "a", "x"), None)]
