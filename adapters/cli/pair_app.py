@@ -120,3 +120,11 @@ def remove(path: PairPath, site: SiteName, apply: Apply = False, json: Json = Fa
     from tidelock.adapters.cli.pairing import remove
 
     return remove(path, site, apply, json)
+
+
+@pair.command()
+def rewound(path: PairPath, site: SiteName, apply: Apply = False) -> int:
+    """Let a pair go on whose spoke's server has lost its last commits in a crash, and which halted for that."""
+    from tidelock.adapters.cli.pair_rewound import rewound
+
+    return rewound(path, site, apply)

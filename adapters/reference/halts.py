@@ -45,8 +45,9 @@ SOURCE: Final = (
          f"{_CAUSE}[a prepare that is purged]", True),
     Halt(("OtherHistory",), (),
          "the log was reset, the source put back from a backup, or another server has its name",
-         f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; if the source is the right "
-         f"one: {RESYNCED}", f"{_CAUSE}[a log begun anew]", True),
+         f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; a spoke of "
+         f"an arbiter: `tidelock pair rewound PAIR SITE`; if the source is the right one: {RESYNCED}",
+         f"{_CAUSE}[a log begun anew]", True),
     Halt(("UnsuitableLog",), ("as a statement",), "`binlog_format` was not ROW",
          f"`SET GLOBAL binlog_format=ROW`, then {RESYNCED}", f"{_CAUSE}[by statement]", True),
     Halt(("UnsuitableLog",), ("only some columns",), "`binlog_row_image` was not FULL",

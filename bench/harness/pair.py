@@ -107,6 +107,23 @@ class Pair:
         )
         return [(str(kind), msgspec.msgpack.decode(lost)) for kind, lost in told]
 
+    def family(self) -> list[dict[str, list[tuple[Any, ...]]]]:
+        """Rows of tables with foreign keys, at both sites."""
+        columns = {"parent": "word", "child": "parent", "toy": "child", "coat": "parent"}
+        return [
+            {
+                table: sorted(node.rows(f"SELECT CONCAT(id, ''), CONCAT({more}, '') FROM {table}"))
+                for table, more in columns.items()
+            }
+            for node in (self.arbiter, self.spoke)
+        ]
+
+    def failed(self) -> int:
+        """Number of failed rows, at both."""
+        return sum(
+            len(node.rows(f"SELECT 1 FROM {self.network.books}.tidelock_parked")) for node in (self.arbiter, self.spoke)
+        )
+
     def write_at_once(self, statements: int, seed: int) -> None:
         """Both sites change the same few rows and unique values, each in a thread of its own; what its server refuses
         is left out."""

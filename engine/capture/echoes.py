@@ -18,10 +18,12 @@ from tidelock.engine.model.records import Position, RowChange, Shape, SourceTran
 from tidelock.engine.model.schema import Equality, TargetTable, equality_of
 from tidelock.engine.two_way.echo import EchoIndex, Passing, Sending, sending
 from tidelock.engine.two_way.places import NOTHING, Place, place_in
-from tidelock.engine.two_way.registers import Layout, Registers, registers
+from tidelock.engine.two_way.registers import Layout, Registers, referred, registers
 
 LIMIT: Final = 200_000
 """Number of registers that are remembered."""
+_REFERENCE: Final = ""
+"""Begins the columns of a namespace of values that are referred to; no column has this name."""
 
 
 class Echoes:
@@ -70,8 +72,13 @@ class Echoes:
         return [
             row
             for row in rows
-            if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+            if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+            is Sending.ECHO
         ]
+
+    def _refers(self, row: RowChange) -> Registers | None:
+        layout = self._layouts[row.table]
+        return None if layout is None else referred(layout, row.before, row.after)
 
     def _registers(self, row: RowChange) -> Registers | None:
         layout = self._layouts[row.table]
@@ -98,7 +105,30 @@ class Echoes:
         if any(name not in at for columns in keys for name in columns):
             return None
         key, *uniques = (self._index_over(table.name, columns, at, equalities) for columns in dict.fromkeys(keys))
-        return Layout(key, uniques=tuple(uniques))
+        referenced = dict.fromkeys(one.parent_columns for one in table.references if one.child in self._tables)
+        parents = [one for one in table.foreign_keys if one.parent in self._tables]
+        if any(name not in at for names in (*referenced, *(one.columns for one in parents)) for name in names):
+            return None
+        return Layout(
+            key,
+            uniques=tuple(uniques),
+            referenced=tuple(self._reference(shape, names, table, names) for names in referenced),
+            parents=tuple(
+                self._reference(shape, one.columns, self._tables[one.parent], one.parent_columns) for one in parents
+            ),
+        )
+
+    def _reference(
+        self, shape: Shape, columns: tuple[str, ...], parent: TargetTable, parent_columns: tuple[str, ...]
+    ) -> Index:
+        """Returns the values by which rows refer to those of a parent, compared as its index does."""
+        number = self._namespaces.setdefault((parent.name, (_REFERENCE, *parent_columns)), len(self._namespaces))
+        at = {column.name: i for i, column in enumerate(shape.columns)}
+        theirs = {column.name: column for column in parent.columns}
+        logged = [shape.columns[at[name]] for name in columns]
+        equalities = tuple(equality_of(one, theirs[name]) for one, name in zip(logged, parent_columns, strict=True))
+        kinds = tuple(column.kind for column in logged)
+        return Index(number, tuple(at[name] for name in columns), equalities, is_key=False, kinds=kinds)
 
     def _index_over(
         self, table: TableName, columns: tuple[str, ...], at: Mapping[str, int], equalities: Mapping[str, Equality]

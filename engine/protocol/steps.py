@@ -25,6 +25,8 @@ class DeleteRows(msgspec.Struct, gc=False):
     its before-image stays.
     `absent`: none of these is there, as the log says, and nothing is deleted; one that is there is an error
     (ErrorKind.ROW).
+    `clears`: the change that each row is of, where rows of the target that refer to it and stand in the way are deleted
+    first, as the target's own change, and written to `tidelock_conflicts` (`engine.batch.blind_steps`).
     """
 
     table: Binding
@@ -32,6 +34,7 @@ class DeleteRows(msgspec.Struct, gc=False):
     befores: list[Row] | None = None
     version: int = -1
     absent: bool = False
+    clears: tuple[ChangeId, ...] = ()
 
     @property
     def checks(self) -> bool:
@@ -88,6 +91,8 @@ class UpdateRows(msgspec.Struct, gc=False):
     `befores`, `version` and `replaces`: as in the other steps.  A row that is compared is never inserted.  Where a row
     moves under `version` and its new key is taken, the row there is overwritten if its version is below, and the one
     under the old key goes if its own is not above that of the before-image.
+    `displaces`: as in `UpsertRows`, of rows that move.  `clears`: as in `DeleteRows`, of what refers to the columns
+    `changed`, whose values change.
     """
 
     table: Binding
@@ -97,11 +102,14 @@ class UpdateRows(msgspec.Struct, gc=False):
     befores: list[Row] | None = None
     version: int = -1
     replaces: bool = False
+    displaces: tuple[ChangeId, ...] = ()
+    clears: tuple[ChangeId, ...] = ()
+    changed: tuple[str, ...] = ()
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.befores is not None or self.replaces
+        return self.befores is not None or self.replaces or bool(self.displaces)
 
 
 Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows

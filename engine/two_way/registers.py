@@ -4,6 +4,10 @@ They are the row's key, before and after, once for each group of columns that th
 unique index, before and after.  A table without groups is one group.  An insert and a delete touch every group.  Echo
 by the row alone loses rows under unique keys (history 6).
 
+A foreign key ties rows too: where a parent goes, or changes a value that is referred to, a site deletes or changes what
+refers to it there, and its log need not say so.  So that value is a register of the parent's change.  Of a child's
+change it is one that is asked for (`referred`) and not noted: two children of one parent do not concern each other.
+
 Values are compared as the index compares them (`engine.model.index`), so `A` and `a` are one register where the target
 takes them for one value.  Where that cannot be said exactly, a change has EVERY register.
 """
@@ -29,11 +33,14 @@ class Layout(msgspec.Struct, frozen=True):
 
     `groups`: positions of the columns of each group, which are all columns but the key's; none: the row is one group.
     `uniques`: unique indexes besides the key.  Namespaces of the indexes differ.
+    `referenced`: values by which rows refer to those of this table.  `parents`: those by which its own refer to others.
     """
 
     key: Index
     groups: tuple[tuple[int, ...], ...] = ()
     uniques: tuple[Index, ...] = ()
+    referenced: tuple[Index, ...] = ()
+    parents: tuple[Index, ...] = ()
 
 
 def registers(layout: Layout, before: Row | None, after: Row | None) -> Registers | None:
@@ -54,6 +61,23 @@ def registers(layout: Layout, before: Row | None, after: Row | None) -> Register
                 return None
             if value is not None:
                 found[value] = None
+    for reference in layout.referenced:
+        values = [reference.values(row) for row in (before, after) if row is not None]
+        if reference.index_wide() in values:
+            return None
+        if len(values) < 2 or values[0] != values[1]:
+            found |= dict.fromkeys(value for value in values if value is not None)
+    return tuple(found)
+
+
+def referred(layout: Layout, before: Row | None, after: Row | None) -> Registers | None:
+    """Returns the registers of the parents that a row refers to, before and after; None stands for every one."""
+    found: dict[Register, None] = {}
+    for parent in layout.parents:
+        values = [parent.values(row) for row in (before, after) if row is not None]
+        if parent.index_wide() in values:
+            return None
+        found |= dict.fromkeys(value for value in values if value is not None)
     return tuple(found)
 
 

@@ -96,8 +96,8 @@ ARBITER = (
         "registers-of-keys-alone",
         """
         @ Echoes._layout
-        - Layout(key, uniques=tuple(uniques))
-        + Layout(key)
+        - uniques=tuple(uniques)
+        + uniques=()
         """,
         "an echo goes by the row, not by unique values",
         "two-way 6",
@@ -197,7 +197,8 @@ ARBITER = (
         - [
         -     row
         -     for row in rows
-        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+        -     is Sending.ECHO
         - ]
         + rows if Sending.ECHO in [
         +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) for row in rows

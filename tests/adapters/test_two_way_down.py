@@ -90,6 +90,44 @@ def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> N
     both.come_to_rest()
 
 
+FAMILY = {
+    "parent": "CREATE TABLE parent (id int PRIMARY KEY, word varchar(20))",
+    "child": "CREATE TABLE child (id int PRIMARY KEY, parent int NOT NULL, "
+    "FOREIGN KEY (parent) REFERENCES parent (id))",
+    "toy": "CREATE TABLE toy (id int PRIMARY KEY, child int NOT NULL, FOREIGN KEY (child) REFERENCES child (id))",
+    "coat": "CREATE TABLE coat (id int PRIMARY KEY, parent int, "
+    "FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE)",
+}
+
+
+@pytest.mark.parametrize(("eu", "us"), PAIRS)
+def test_a_parent_goes_that_has_children_at_the_spoke(eu: str, us: str, pair: Callable[..., Pair]) -> None:
+    """Children that the arbiter has not seen: one with a toy, one that came with its toy from another parent, one of a
+    parent whose key changes.  And one that goes by itself, whose parent comes again, so that the arbiter takes it."""
+    both = pair(eu, us, "arbiter", FAMILY)
+    arbiter, spoke = both.arbiter, both.spoke
+    arbiter.send("INSERT INTO parent VALUES (1, 'goes'), (2, 'stays'), (3, 'moves'), (4, 'comes again')")
+    arbiter.send("INSERT INTO child VALUES (20, 2), (21, 2)", "INSERT INTO toy VALUES (20, 20)")
+    arbiter.send("INSERT INTO coat VALUES (3, 3)")
+    both.run_down()
+    until(lambda: both.family()[0] == both.family()[1], "the family at both")
+    both.stored()
+    spoke.send("INSERT INTO child VALUES (10, 1), (30, 3)", "INSERT INTO toy VALUES (10, 10)")
+    spoke.send("UPDATE child SET parent = 1 WHERE id = 20", "INSERT INTO coat VALUES (4, 4)")
+    arbiter.send("DELETE FROM parent WHERE id = 1", "UPDATE parent SET id = 33 WHERE id = 3")
+    arbiter.send("DELETE FROM parent WHERE id = 4", "INSERT INTO parent VALUES (4, 'again')")
+    until(lambda: both.family()[0]["parent"] == both.family()[1]["parent"], "parents as the arbiter has them")
+    told = {row["id"] for kind, row in both.displaced() if kind == "foreign_key"}
+    assert told == {10, 20, 30}
+    both.up.run()
+    until(lambda: both.family()[0] == both.family()[1] and both.equal_at_rest(), "the same family at both")
+    family = both.family()[0]
+    assert family["parent"] == [("2", "stays"), ("33", "moves"), ("4", "again")]
+    assert family["coat"] == [("3", "33"), ("4", "4")]
+    assert family["child"] == [("21", "2")] and family["toy"] == []
+    assert both.failed() == 0
+
+
 @PROOF
 @pytest.mark.parametrize(("seed", "policy"), [(0, "arrival"), (1, "arbiter"), (2, "delete wins"), (3, "stop")])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)

@@ -24,11 +24,12 @@ from tidelock.engine.model.records import (
     SourceChunk,
     SourceTransaction,
 )
-from tidelock.engine.model.schema import TargetTable, UniqueKey
+from tidelock.engine.model.schema import ForeignKey, TargetTable, UniqueKey
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
 TABLE = table("t", ("id", "email"), ("id",), (("email",),))
+PARENT = table("parent", ("id", "note"), ("id",))
 SHAPE = Shape(TABLE.name, (Column("id", Kind.INT), Column("email", Kind.TEXT)), ("id",))
 FILE, HERE = "log.000001", encode(Proof("eu-server", 0))
 SITES = Sites("eu", "us", sister="us-eu", echo="exact")
@@ -104,6 +105,20 @@ def test_a_value_of_a_unique_index_is_shared() -> None:
 def test_what_cannot_be_compared_goes_back(tables: tuple[TargetTable, ...]) -> None:
     log = Reader(tables=tables)
     assert log.own(((2, "x"), None), seen=at(50)) and log.own(((2, "x"), None), seen=at(300))
+
+
+def test_a_child_goes_back_whose_parent_was_sent_meanwhile() -> None:
+    """At the spoke it has gone with its parent, which has come again since."""
+    refers = ForeignKey("f", TABLE.name, ("email",), PARENT.name, ("id",), cascades=True)
+    child = msgspec.structs.replace(TABLE, uniques=(), foreign_keys=(refers,))
+    log = Reader(tables=(child, msgspec.structs.replace(PARENT, references=(refers,))))
+    log.shapes[1] = Shape(PARENT.name, (Column("id", Kind.TEXT), Column("note", Kind.TEXT)), ("id",))
+    log.read(rows=[RowChange(1, None, ("p", ""), 0)])
+    log.read(rows=[RowChange(1, ("q", ""), ("q", "x"), 0)])
+    log.read((None, (5, "r")))
+    assert log.own((None, (1, "p")), seen=at(50)) and log.own((None, (3, "p")), seen=at(100)) == []
+    assert not log.own((None, (2, "q")), seen=at(50)), "nothing that is referred to has changed"
+    assert not log.own((None, (6, "r")), seen=at(50)), "two children do not concern each other"
 
 
 def test_below_the_floor_all_goes_back() -> None:

@@ -114,15 +114,15 @@ class BookkeepingSql:
     def record_displaced(self, row: Displaced, origin: Origin | None) -> bytes:
         """Record a row that made room for another; `origin`: of the change that it made room for."""
         assert self._sites is not None, "conflicts are decided between sites"
-        table, change = row.table.name, f"{text(row.of[0])},{row.of[1]:d},{row.of[2]:d}"
+        table, change = row.table, f"{text(row.of[0])},{row.of[1]:d},{row.of[2]:d}"
         values = ",".join(
             (
                 self._values,
                 change,
-                *map(text, (table.schema, table.table, row.key, displaced.CONFLICT, DISPLACED)),
+                *map(text, (table.schema, table.table, row.key, row.conflict.value, DISPLACED)),
                 "0",
                 blob(row.lost),
-                blob(row.stands),
+                "NULL" if row.stands is None else blob(row.stands),
                 text(spelled((origin or self._sites.local).path)),
             )
         )

@@ -121,16 +121,18 @@ class CheckedStatements(TableStatements):
             key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
             yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
-    def whole_holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
-        """Queries of the same rows, each with all its values as texts, and the delete of them."""
+    def whole_holders(self, row: Row, key: Row | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Queries of the same rows, each with all its values as texts, and the delete of them; `key`: the row's, before
+        it moves."""
         texts = ",".join(asked(column, self._name) for column in self.table.shape.columns)
-        for found in self._held(row):
+        for found in self._held(row, key):
             yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
-    def _held(self, row: Row) -> Iterator[str]:
+    def _held(self, row: Row, key: Row | None = None) -> Iterator[str]:
+        own = self._is(row) if key is None else self._by_values(key)
         for positions in self._other_uniques(row):
             held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            yield f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
+            yield f"FROM {self._name} WHERE {held} AND NOT ({own})"
 
     def _other_uniques(self, row: Row) -> Iterator[list[int]]:
         """Yields the columns of each unique index besides the key of which the row has a value."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.adapters.ports.source import Beginning, Overview, TableView
-from tidelock.adapters.ports.source_errors import PurgedPosition
+from tidelock.adapters.ports.source import Beginning, Loss, Overview, TableView
+from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError
 from tidelock.adapters.postgres.logical import history, kept_slot, making, overview
 from tidelock.adapters.postgres.logical.session import session
 from tidelock.engine.model.records import Position, Shape, TableName
@@ -66,6 +66,12 @@ class PostgresSource:
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         with session(self._place, replication=True) as opened:
             history.confirm(opened, place, further, slot=False)
+
+    def loss_before(self, lost: Position) -> Loss:
+        raise SourceError(
+            f"PostgreSQL uses places of its log again after a crash: nobody can tell where {self._place} lost its end",
+            "`tidelock verify` shows what differs, `tidelock repair` mends it; `tidelock resync` lets the feed go on",
+        )
 
     def require_log_behind(self, place: Position) -> None:
         with session(self._place, replication=True) as opened:

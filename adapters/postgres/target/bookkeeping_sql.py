@@ -129,9 +129,9 @@ class BookkeepingSql:
         path = spelled((origin or self._sites.local).path)
         columns = f"feed, grp, {displaced.COLUMNS}, entry"
         return [
-            f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.name.schema)}, "
-            f"{text(row.table.name.table)}, {_shown(row.key)}, '{displaced.CONFLICT}', '{DISPLACED}', 0, "
-            f"'\\x{row.lost.hex()}'::bytea, '\\x{row.stands.hex()}'::bytea, {text(path)}, "
+            f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.schema)}, "
+            f"{text(row.table.table)}, {_shown(row.key)}, '{row.conflict.value}', '{DISPLACED}', 0, "
+            f"'\\x{row.lost.hex()}'::bytea, {_bytes(row.stands)}, {text(path)}, "
             f"coalesce(max(entry) + 1, 0) FROM {self.conflicts} "
             f"WHERE {self.mine} AND (source, number, ordinal) = ({change})"
             for row in rows
@@ -292,6 +292,10 @@ def _emit(content: str) -> str:
 
 def _says(error: BaseException, words: str) -> bool:
     return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{words}' in str(error)
+
+
+def _bytes(value: bytes | None) -> str:
+    return "NULL" if value is None else f"'\\x{value.hex()}'::bytea"
 
 
 def _shown(words: str) -> str:

@@ -38,6 +38,16 @@ class CheckedStatements(TableStatements):
         self._may_be_gone = may_be_gone(binding)
         self._whole = [i for i in self._written if i not in binding.key]
         self._excluded = ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in self._whole)
+        self._apart = self._set_apart()
+
+    def _set_apart(self) -> list[int]:
+        """Returns unique columns that are set in a statement of their own, where they differ; empty: with all others.
+
+        ON CONFLICT locks a row as if its key changed where a unique column is set, be it to what it is.  Then it waits
+        for whoever has made a child of the row, and two lanes for each other.
+        """
+        told = [i for i in self._whole if i not in self._set]
+        return told if self.binding.target.references and self._conflict and set(told) <= set(self._compared) else []
 
     def of(self, step: Step, careful: bool) -> Iterator[str | CopyCommand]:
         """Write a step.  `careful`: do not trust `UpsertRows.fresh`."""
@@ -211,6 +221,12 @@ class CheckedStatements(TableStatements):
         wanted = ", ".join(self._typed(i) for i in self._written)
         for part in parts(rows, self._large):
             source = self._source([("c", i, self._array(part, i)) for i in self._written])
+            if self._apart:
+                apart = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._apart)
+                same = " AND ".join(self._is_same(i, self._typed(i)) for i in self._apart)
+                yield f"UPDATE {self.table} AS t SET {apart} FROM {source} WHERE {self._by_key('c')} AND NOT ({same})"
+                yield f"{self._insert}SELECT {wanted} FROM {source}{self._conflict}"
+                continue
             if self._conflict:
                 action = f"UPDATE SET {self._excluded}" if self._whole else "NOTHING"
                 named = f"ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
@@ -252,15 +268,16 @@ class CheckedStatements(TableStatements):
                 key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
                 yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
 
-    def held_by_others(self, row: Row) -> Iterator[str]:
-        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one."""
+    def held_by_others(self, row: Row, key: Row | None = None) -> Iterator[str]:
+        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one; `key`: the
+        row's, before it moves."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:
             positions = [at[name] for name in unique.columns]
             if sorted(positions) == sorted(self.binding.key) or any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            yield f"{held} AND NOT ({self._keyed(self.binding.key_of(row))})"
+            yield f"{held} AND NOT ({self._keyed(key or self.binding.key_of(row))})"
 
     # ------------------------------------------------------------------ words of SQL
 

@@ -38,16 +38,19 @@ from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
+from tidelock.adapters.postgres.target.referring_rows import REFUSED, clear
 from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.suspect_scan import SuspectScan
 from tidelock.adapters.postgres.target.takeover import Takeover
 from tidelock.adapters.postgres.target.values import Unwritable
+from tidelock.adapters.target import referring_rows
 from tidelock.adapters.target.chunks import ChunkSink
-from tidelock.adapters.target.displaced import ATTEMPTS, any_displaces, displaces
+from tidelock.adapters.target.displaced import ATTEMPTS, any_displaces, displaces, moves
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -128,6 +131,17 @@ class PostgresSink(ChunkSink):
         while failure is not None and failure.code == asyncpg.UniqueViolationError.sqlstate and attempts > 1:
             attempts -= 1  # somebody took a value just after its holder was looked for
             failure = await self._attempt(lane, effect, careful=False)
+        cleared = 0
+        for _ in range(referring_rows.ATTEMPTS if self._displaces and going(effect.steps) else 0):
+            if failure is None or failure.code not in REFUSED:
+                break
+            found = await clear(lane, effect, self._tables, self._bookkeeping, self._zero_dates)
+            if found == 0:
+                break
+            if isinstance(found, Failure):
+                return events.BatchFailed(effect.id, found)
+            cleared += found
+            failure = await self._attempt(lane, effect, careful=False)
         if failure is not None and trusts_fresh(effect.steps) and failure.code == asyncpg.UniqueViolationError.sqlstate:
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
@@ -136,7 +150,7 @@ class PostgresSink(ChunkSink):
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
-        return events.BatchCommitted(effect.id, await self._replaced(lane))
+        return events.BatchCommitted(effect.id, await self._replaced(lane) + cleared)
 
     async def _replaced(self, lane: Lane) -> int:
         """Tell the rows that were deleted for others, by what has just been committed."""
@@ -186,7 +200,7 @@ class PostgresSink(ChunkSink):
         await session.run(before)
         for step in effect.steps:
             for part in await displacement.parted(step) if displaces(step) else [step]:
-                if displaces(part):
+                if displaces(part) or moves(part):
                     count += await displacement.make_room(part)
                 await session.run(self._script.steps.of([part], careful=True))
         await session.run(after)
