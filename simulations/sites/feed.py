@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tidelock.engine.capture.echoes import Echoes
+from tidelock.engine.capture.echoes import Echoes, NamedGroups
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
-from tidelock.engine.model.records import Position, RowChange, SourceChunk
+from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
 from tidelock.simulations.catalogue import BY_NAME
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
@@ -43,7 +43,12 @@ class Arbitration(msgspec.Struct, frozen=True):
     def options(self) -> dict[str, Any]:
         """Settings of its apply machine."""
         words = {table.name: w for name, w in self.conflicts.policies.items() for table in BY_NAME[name]}
-        return {"direction": self.direction, "policies": words if self.direction == "up" else {}}
+        return {"direction": self.direction, "policies": words}
+
+    def groups(self) -> dict[TableName, NamedGroups]:
+        """Returns the groups of columns of the tables that have some."""
+        policies = self.options()["policies"].items()
+        return {name: tuple(one.columns for one in words.groups) for name, words in policies if words.groups}
 
 
 def sites_of(edge: Edge, topology: Topology) -> Sites:
@@ -150,7 +155,8 @@ class SiteFeed(Feed):
         conflicts = self.arbitration.conflicts
         tables = self.target.database.specs.values()
         every = conflicts.echo == "all"
-        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit)
+        groups = self.arbitration.groups()
+        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit, groups=groups)
 
     def tell(self, line: str) -> None:
         super().tell(f"{self.edge.name}: {line}")
