@@ -96,8 +96,8 @@ ARBITER = (
         "registers-of-keys-alone",
         """
         @ Echoes._layout
-        - Layout(key, uniques=tuple(uniques))
-        + Layout(key)
+        - Layout(key, groups, tuple(uniques), _tied(table, at))
+        + Layout(key, groups)
         """,
         "an echo goes by the row, not by unique values",
         "two-way 6",
