@@ -112,6 +112,23 @@ def test_what_the_arbiter_did_not_touch_stays_as_the_spoke_has_it(eu: str, us: s
 
 
 @PROOF
+@pytest.mark.parametrize(("eu", "us"), [("mysql", "mariadb"), ("mariadb", "mysql")])
+def test_a_time_that_the_spoke_sets_by_itself_stays_where_it_is_in_another_group(
+    eu: str, us: str, pair: Callable[..., Pair]
+) -> None:
+    """One row alone, and several together."""
+    columns = "id int PRIMARY KEY, n int, at timestamp(6) NULL ON UPDATE CURRENT_TIMESTAMP(6)"
+    both = pair(eu, us, "arrival", {"t": f"CREATE TABLE t ({columns})"}, {"t": ["n"]})
+    both.run_down()
+    both.arbiter.send("INSERT INTO t VALUES (1, 0, '2020-01-01'), (2, 0, '2020-01-01'), (3, 0, '2020-01-01')")
+    for where in ("id = 1", "id > 1"):
+        both.arbiter.send(f"UPDATE t SET n = 1, at = at WHERE {where}")
+    found = "SELECT CONCAT(n, ''), CONCAT(at, '') FROM t ORDER BY id"
+    until(lambda: [row[0] for row in both.spoke.rows(found)] == ["1"] * 3, "what the arbiter changed")
+    assert both.spoke.rows(found) == both.arbiter.rows(found)
+
+
+@PROOF
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_writers_at_both_sites_of_columns_in_groups(eu: str, us: str, pair: Callable[..., Pair]) -> None:
     both = pair(eu, us, "arrival", {}, {"lamp": ["n"], "seat": ["n"]})
