@@ -250,6 +250,7 @@ async def _run(
             stored=stored,
             forms=forms.all if forms else (),
             tables=tuple(taken.tables.values()),
+            policies=options.policies,
         ),
         capture,
         taken.checkpoint,

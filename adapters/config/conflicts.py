@@ -43,7 +43,8 @@ class TableConflicts(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     groups: Annotated[
-        tuple[ColumnGroup, ...], Meta(description="Columns with a policy of their own, as `delta`; keys below.")
+        tuple[ColumnGroup, ...],
+        Meta(description="Columns with a policy of their own, as `delta`, that also travel apart; keys below."),
     ] = ()
 
 

@@ -55,9 +55,10 @@ def parted(step: UpsertRows, held: Collection[int]) -> Iterator[UpsertRows]:
     then each that does (`held`: their indexes)."""
     clear = [row for n, row in enumerate(step.rows) if n not in held]
     if clear:
-        yield UpsertRows(step.table, clear, fresh=False, blind=True)
+        yield UpsertRows(step.table, clear, fresh=False, blind=True, columns=step.columns)
     for n in sorted(held):
-        yield UpsertRows(step.table, [step.rows[n]], fresh=False, blind=True, displaces=(step.displaces[n],))
+        of = (step.displaces[n],)
+        yield UpsertRows(step.table, [step.rows[n]], fresh=False, blind=True, displaces=of, columns=step.columns)
 
 
 def any_displaces(steps: Sequence[Step]) -> bool:

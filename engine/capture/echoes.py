@@ -4,18 +4,21 @@ The rule asks for the place of each row in the arbiter's log, for what the spoke
 registers of the row.  The place is where a checkpoint must stand for the row to be applied: the end of its transaction;
 of a transaction that comes in parts, the end of the part.  What the spoke had seen is in the receipt of its
 transaction.  Registers go by the target's indexes, as they were when the reader began; a table that was not there then,
-or has an index whose values the log does not tell, has every register: more goes back, never less.
+or has an index whose values the log does not tell, has every register: more goes back, never less.  Where columns are
+in groups, a change has the registers of those groups that it writes at the target (`engine.two_way.column_groups`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from tidelock.engine.model import lineage
 from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import Position, RowChange, Shape, SourceTransaction, TableName
 from tidelock.engine.model.schema import Equality, TargetTable, equality_of
+from tidelock.engine.two_way.column_groups import groups_at
 from tidelock.engine.two_way.echo import EchoIndex, Passing, Sending, sending
 from tidelock.engine.two_way.places import NOTHING, Place, place_in
 from tidelock.engine.two_way.registers import Layout, Registers, referred, registers
@@ -24,18 +27,29 @@ LIMIT: Final = 200_000
 """Number of registers that are remembered."""
 _REFERENCE: Final = ""
 """Begins the columns of a namespace of values that are referred to; no column has this name."""
+NamedGroups: TypeAlias = tuple[tuple[str, ...], ...]
+"""Columns of each group, by their names at the target."""
+NO_GROUPS: Final[Mapping[TableName, NamedGroups]] = MappingProxyType({})
 
 
 class Echoes:
     """The rule for one spoke, asked for each transaction of the arbiter's log in order."""
 
     def __init__(
-        self, spoke: str, tables: Iterable[TargetTable], floor: Position, *, every: bool = False, limit: int = LIMIT
+        self,
+        spoke: str,
+        tables: Iterable[TargetTable],
+        floor: Position,
+        *,
+        every: bool = False,
+        limit: int = LIMIT,
+        groups: Mapping[TableName, NamedGroups] = NO_GROUPS,
     ) -> None:
         """`tables`: the target's.  `floor`: the log's end when the reader began, or a later place.  `every`: all own
-        changes go back."""
+        changes go back.  `groups`: of columns that are written apart, by table; others are written whole."""
         self._spoke = spoke
         self._every = every
+        self._groups = groups
         self._index = EchoIndex(limit, floor.order)
         self._tables = {table.name: table for table in tables}
         self._namespaces: dict[tuple[TableName, tuple[str, ...]], int] = {}
@@ -111,7 +125,9 @@ class Echoes:
             return None
         return Layout(
             key,
-            uniques=tuple(uniques),
+            groups_at(self._groups.get(table.name, ()), at, key.positions),
+            tuple(uniques),
+            _tied(table, at),
             referenced=tuple(self._reference(shape, names, table, names) for names in referenced),
             parents=tuple(
                 self._reference(shape, one.columns, self._tables[one.parent], one.parent_columns) for one in parents
@@ -148,6 +164,14 @@ class _Log:
         if proof != self._proof:
             self._proof, self._identity = proof, lineage.server_of(proof)
         return self._identity
+
+
+def _tied(table: TargetTable, at: Mapping[str, int]) -> tuple[int, ...]:
+    """Returns the columns whose change makes a row leave and come back, or have another key."""
+    unique = (unique.columns for unique in table.uniques)
+    foreign = (foreign.columns for foreign in table.foreign_keys)
+    names = dict.fromkeys(name for columns in (table.key, *unique, *foreign) for name in columns)
+    return tuple(at[name] for name in names if name in at)
 
 
 def place_of(source: SourceTransaction) -> Place:

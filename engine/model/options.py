@@ -56,8 +56,8 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
 
     Conflicts of two sites (`two_way`):
-    `direction`: of a feed that has an arbiter.  `policies`: by table, of a feed that goes up.  `stamp`: columns that
-    decide where there is no arbiter.
+    `direction`: of a feed that has an arbiter.  `policies`: by table; a feed that goes down takes the groups of columns
+    from them.  `stamp`: columns that decide where there is no arbiter.
 
     `locking`: off only in the test that shows what the locks are for.
     """

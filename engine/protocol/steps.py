@@ -57,6 +57,7 @@ class UpsertRows(msgspec.Struct, gc=False):
     above that of the row there, and goes again if a tombstone has a greater one; of a table of tombstones likewise, and
     rows that are older than theirs go.
     `blind`: a row that is there by key is overwritten, unique columns included (`engine.batch.blind_steps`).
+    `columns`: the positions of those alone that are overwritten (`engine.batch.group_steps`); none: all.
     `displaces`: the change that each row is of, where rows of other keys make room as with `replaces`, and are written
     to `tidelock_conflicts`.
     """
@@ -70,6 +71,7 @@ class UpsertRows(msgspec.Struct, gc=False):
     stamp: tuple[int, int] | None = None
     blind: bool = False
     displaces: tuple[ChangeId, ...] = ()
+    columns: tuple[int, ...] = ()
 
     @property
     def checks(self) -> bool:

@@ -96,11 +96,31 @@ ARBITER = (
         "registers-of-keys-alone",
         """
         @ Echoes._layout
-        - uniques=tuple(uniques)
-        + uniques=()
+         - tuple(uniques),
+         + (),
         """,
         "an echo goes by the row, not by unique values",
         "two-way 6",
+    ),
+    _arbitrated(
+        "groups-written-whole",
+        """
+        @ by_groups
+        - not touched
+        + True
+        """,
+        "rows are written whole, and groups of columns count as sent",
+        "two-way 29",
+    ),
+    _arbitrated(
+        "deletes-touch-one-group",
+        """
+        @ column_groups.touched
+        - range(len(groups))
+        + range(1)
+        """,
+        "an insert, a delete and a changed key touch one group of columns",
+        "two-way B17",
     ),
     _arbitrated(
         "registers-of-the-new-row-alone",

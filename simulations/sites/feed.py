@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidelock.engine.batch.parked_rows import decode_change
-from tidelock.engine.capture.echoes import Echoes
+from tidelock.engine.capture.echoes import Echoes, NamedGroups
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
 from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
@@ -44,7 +44,12 @@ class Arbitration(msgspec.Struct, frozen=True):
     def options(self) -> dict[str, Any]:
         """Settings of its apply machine."""
         words = {TableName("shop", name): words for name, words in self.conflicts.policies.items()}
-        return {"direction": self.direction, "policies": words if self.direction == "up" else {}}
+        return {"direction": self.direction, "policies": words}
+
+    def groups(self) -> dict[TableName, NamedGroups]:
+        """Returns the groups of columns of the tables that have some."""
+        policies = self.options()["policies"].items()
+        return {name: tuple(one.columns for one in words.groups) for name, words in policies if words.groups}
 
 
 def sites_of(edge: Edge, topology: Topology) -> Sites:
@@ -172,7 +177,8 @@ class SiteFeed(Feed):
         conflicts = self.arbitration.conflicts
         tables = self.target.database.specs.values()
         every = conflicts.echo == "all"
-        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit)
+        groups = self.arbitration.groups()
+        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit, groups=groups)
 
     def tell(self, line: str) -> None:
         super().tell(f"{self.edge.name}: {line}")

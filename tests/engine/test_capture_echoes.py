@@ -38,13 +38,21 @@ SITES = Sites("eu", "us", sister="us-eu", echo="exact")
 class Reader:
     """Reads transactions of one row each, which end at 100, 200, …"""
 
-    def __init__(self, *, every: bool = False, tables: tuple[TargetTable, ...] = (TABLE,), floor: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        every: bool = False,
+        tables: tuple[TargetTable, ...] = (TABLE,),
+        floor: int = 0,
+        shape: Shape = SHAPE,
+        groups: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
         start = Position(FILE, 4)
         mapping = Mapping([Rule("shop.*", "shop.*")])
-        echoes = Echoes("us", tables, Position(FILE, floor), every=every)
+        echoes = Echoes("us", tables, Position(FILE, floor), every=every, groups={TABLE.name: groups})
         self.machine = CaptureMachine(mapping, start, sites=SITES, echoes=echoes)
         self.number = 0
-        self.shapes = {0: SHAPE}
+        self.shapes = {0: shape}
 
     def read(
         self, *rows: tuple[Row | None, Row | None], seen: Position | None = None, path: str = "", **more: object
@@ -95,6 +103,26 @@ def test_a_value_of_a_unique_index_is_shared() -> None:
     log.read((None, (1, "u")))
     assert log.own((None, (2, "u")), seen=at(50))
     assert not log.own((None, (3, "v")), seen=at(50))
+
+
+WIDE = table("t", ("id", "email", "a", "b"), ("id",), (("email",),))
+WIDE_SHAPE = Shape(TABLE.name, tuple(Column(name, Kind.TEXT) for name in ("id", "email", "a", "b")), ("id",))
+
+
+def test_groups_of_columns_are_changed_apart_but_by_inserts_deletes_and_unique_values() -> None:
+    """B17; and what is sent writes the groups that it touches, so those alone count."""
+    log = Reader(tables=(WIDE,), shape=WIDE_SHAPE, groups=(("a",),))
+    log.read(((1, None, "x", "x"), (1, None, "y", "x")), ((2, None, "x", "x"), (2, "u", "x", "x")))
+    assert not log.own(((1, None, "x", "x"), (1, None, "x", "y")), seen=at(50))
+    assert not log.own(((1, None, "x", "y"), (1, "v", "x", "y")), seen=at(100)), "it had seen all"
+    for mine in (
+        ((1, None, "x", "y"), (1, None, "z", "y")),
+        ((1, None, "z", "y"), (1, "w", "z", "y")),
+        ((1, "w", "z", "y"), None),
+        ((2, None, "x", "x"), (2, None, "x", "y")),
+    ):
+        log.read(((1, None, "x", "x"), (1, None, "y", "x")), ((2, None, "x", "x"), (2, "u", "x", "x")))
+        assert log.own(mine, seen=at(50)) == [mine]
 
 
 @pytest.mark.parametrize(

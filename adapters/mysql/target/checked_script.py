@@ -238,30 +238,36 @@ class CheckedScript:
         if step.fresh:
             self._script.insert(statements, rows, lambda: self._overwrite(rows))
         else:
-            await self._overwrite(rows)
+            await self._overwrite(rows, step.columns)
 
-    async def _overwrite(self, rows: Sequence[Row]) -> None:
+    async def _overwrite(self, rows: Sequence[Row], columns: Sequence[int] = ()) -> None:
         statements = self._statements
-        if statements.sole_unique:
+        if statements.sole_unique and not columns:
             await self._script.matched(statements, statements.upsert(rows))
             return
         if not statements.has_more_than_key:
             missing = await self._script.missing(statements, rows)
         elif len(rows) > 1 and statements.joins([statements.table.key_of(row) for row in rows]):
-            matched = await self._script.matched_by_join(statements, statements.overwrite(rows))
+            matched = await self._script.matched_by_join(statements, statements.overwrite(rows, columns))
             if matched == len(rows):
                 return
-            singly = matched is None  # the server cannot join such keys
-            missing = await (self._overwritten_singly(rows) if singly else self._script.missing(statements, rows))
+            if matched is None:  # the server cannot join such keys
+                missing = await self._overwritten_singly(rows, columns)
+            else:
+                missing = await self._script.missing(statements, rows)
         else:
-            missing = await self._overwritten_singly(rows)
+            missing = await self._overwritten_singly(rows, columns)
         if missing:
             self._script.insert(statements, missing, None)
 
-    async def _overwritten_singly(self, rows: Sequence[Row]) -> list[Row]:
+    async def _overwritten_singly(self, rows: Sequence[Row], columns: Sequence[int]) -> list[Row]:
         """Overwrite rows by key; returns those that are not there."""
         statements = self._statements
-        return [row for row in rows if not await self._script.matched(statements, [statements.overwrite_one(row)])]
+        return [
+            row
+            for row in rows
+            if not await self._script.matched(statements, [statements.overwrite_one(row, columns)])
+        ]
 
 
 def _logged(column: Column, shown: Any) -> Value:

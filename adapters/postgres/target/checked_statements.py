@@ -37,7 +37,7 @@ class CheckedStatements(TableStatements):
         self._compared = compared(binding, "postgres")
         self._may_be_gone = may_be_gone(binding)
         self._whole = [i for i in self._written if i not in binding.key]
-        self._excluded = ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in self._whole)
+        self._excluded = self._from_excluded(self._whole)
         self._apart = self._set_apart()
 
     def _set_apart(self) -> list[int]:
@@ -55,7 +55,8 @@ class CheckedStatements(TableStatements):
             if step.version >= 0:
                 yield from self._versioned(step, careful)
             elif isinstance(step, UpsertRows) and step.blind:
-                yield from self._write_over(step.rows) if careful or not step.fresh else self._upsert(step.rows, False)
+                blind = careful or not step.fresh
+                yield from self._write_over(step.rows, step.columns) if blind else self._upsert(step.rows, False)
             elif isinstance(step, UpsertRows):
                 yield from self._replace(step.rows) if step.replaces else ()
                 yield from self._upsert(step.rows, careful=not step.absent and (careful or not step.fresh))
@@ -215,20 +216,21 @@ class CheckedStatements(TableStatements):
             there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
             yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
 
-    def _write_over(self, rows: list[Row]) -> Iterator[str]:
-        """Insert rows, and overwrite by key those that are there, unique columns included."""
-        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._whole)
+    def _write_over(self, rows: list[Row], columns: Sequence[int] = ()) -> Iterator[str]:
+        """Insert rows, and overwrite by key those that are there, unique columns included; of `columns`, those alone.
+        """
+        set_ = [i for i in self._whole if not columns or i in columns]
+        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in set_)
         wanted = ", ".join(self._typed(i) for i in self._written)
         for part in parts(rows, self._large):
             source = self._source([("c", i, self._array(part, i)) for i in self._written])
-            if self._apart:
-                apart = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._apart)
-                same = " AND ".join(self._is_same(i, self._typed(i)) for i in self._apart)
-                yield f"UPDATE {self.table} AS t SET {apart} FROM {source} WHERE {self._by_key('c')} AND NOT ({same})"
-                yield f"{self._insert}SELECT {wanted} FROM {source}{self._conflict}"
-                continue
+            if apart := [i for i in self._apart if i in set_]:
+                first = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in apart)
+                same = " AND ".join(self._is_same(i, self._typed(i)) for i in apart)
+                yield f"UPDATE {self.table} AS t SET {first} FROM {source} WHERE {self._by_key('c')} AND NOT ({same})"
             if self._conflict:
-                action = f"UPDATE SET {self._excluded}" if self._whole else "NOTHING"
+                rest = [i for i in set_ if i not in apart]
+                action = f"UPDATE SET {self._from_excluded(rest)}" if rest else "NOTHING"
                 named = f"ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
                 yield f"{self._insert}SELECT {wanted} FROM {source} {named}"
                 continue
@@ -236,6 +238,9 @@ class CheckedStatements(TableStatements):
                 yield f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {self._by_key('c')}"
             there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
             yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
+
+    def _from_excluded(self, columns: Sequence[int]) -> str:
+        return ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in columns)
 
     def _move_newer(self, before: Row, row: Row, version: int) -> Iterator[str]:
         """Give a row another key or unique value, where both versions let it."""
