@@ -92,6 +92,7 @@ class _PairReading(Reading):
         self._check_keys()
         name = self._name()
         tree = self._tree(self._sites())
+        self._check_ddl(tree.sites)
         known = {self._feed_name(name, *ends): ends for edge in tree.edges for ends in edge.ways}
         self._check_singles(known)
         feeds = [self._feed(name, tree, edge, back) for edge in tree.edges for back in ((False, True)[: edge.count])]
@@ -143,6 +144,12 @@ class _PairReading(Reading):
             return Tree.of(sites, edges, str(arbiter))
         except TreeError as error:
             self._fail(("edges", error.number) if error.number is not None else ("edges",), str(error))
+
+    def _check_ddl(self, sites: Sequence[str]) -> None:
+        ddl = self.data.get("ddl")
+        made_at = ddl.get("from") if isinstance(ddl, dict) else None
+        if isinstance(made_at, str) and made_at not in sites:
+            self._fail(("ddl", "from"), f"the pair has no site {made_at!r}; it has {', '.join(sites)}")
 
     def _check_singles(self, known: Mapping[str, Any]) -> None:
         singles = self.data.get("feeds", {})
