@@ -107,14 +107,14 @@ def test_a_feed_that_is_killed_behind_its_statement(eu: str, us: str, pair: Call
     arbiter, spoke, books = both.arbiter, both.spoke, both.network.books
     both.run_down()
     both.stored()
-    saved = f"SELECT position FROM {books}.tidelock_checkpoint WHERE feed = '{both.down.name}'"
-    ((position,),) = spoke.rows(saved)
+    checkpoint = f"{books}.tidelock_checkpoint WHERE feed = '{both.down.name}'"
+    spoke.send(f"CREATE TABLE {books}.saved AS SELECT position FROM {checkpoint}")
     arbiter.send(added(arbiter), "INSERT INTO note (id, more) VALUES (3, 8)")
     until(lambda: has(spoke, "note", "more") and len(rows(spoke, "note")) == 2, "the row behind the column")
     both.down.kill()
     spoke.send(
         f"UPDATE {books}.tidelock_owner SET ddl_passed = NULL WHERE feed = '{both.down.name}'",
-        f"UPDATE {books}.tidelock_checkpoint SET position = '{position}' WHERE feed = '{both.down.name}'",
+        f"UPDATE {checkpoint.replace(' WHERE', f' SET position = (SELECT position FROM {books}.saved) WHERE')}",
     )
     spoke.send("INSERT INTO note (id, more) VALUES (1, 7)")
     both.up.run()
