@@ -143,16 +143,16 @@ def test_a_table_that_is_made_at_one_site(eu: str, us: str, pair: Callable[..., 
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_a_column_that_is_added_while_both_sites_write(eu: str, us: str, pair: Callable[..., Pair]) -> None:
     """The same rows and unique values are written at both sites: conflicts are decided in either form."""
-    both = pair(eu, us)
+    both, tables = pair(eu, us), ("note", "seat", "lamp")
     both.run_down()
     both.up.run()
     for seed, name in enumerate(("one", "two", "three")):
         writing = threading.Thread(target=both.write_at_once, args=(150,), kwargs={"seed": seed})
         writing.start()
-        for table in ("note", "seat", "lamp"):
+        for table in tables:
             both.arbiter.send(f"ALTER TABLE {table} ADD COLUMN {name} int")
         writing.join()
-    until(lambda: has(both.spoke, "lamp", "three"), "the last column", 100)  # of which no row may tell
+    until(lambda: all(has(both.spoke, table, "three") for table in tables), "the last columns", 100)  # no row may tell
     both.come_to_rest()
-    for table in ("note", "seat", "lamp"):
+    for table in tables:
         assert alike(both, table, "one", "two", "three"), table

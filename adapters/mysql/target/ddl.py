@@ -31,7 +31,7 @@ TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
 _NAME = r"`(?:[^`]|``)+`"
 _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORECASE)
-_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
+_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\s*\(\s*\d+\s*\)")
 
 
 class DdlRunner:
@@ -165,5 +165,5 @@ _HINT = "make the column as the statement says, then `tidelock ddl done`"
 
 def _canonical(definition: str) -> str:
     """Lower case, single spaces, no display widths."""
-    spaced = re.sub(r"\s*([(),])\s*", r"\1", " ".join(definition.split()).lower())
-    return _WIDTH.sub(r"\1", spaced)
+    narrow = _WIDTH.sub(r"\1", " ".join(definition.split()).lower())
+    return re.sub(r"\s*([(),])\s*", r"\1", narrow)
