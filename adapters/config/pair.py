@@ -139,9 +139,9 @@ class _PairReading(Reading):
         if not isinstance(edges, list) or not all(isinstance(edge, str) for edge in edges):
             self._fail(("edges",), "expected a list of edges, as [eu-us, eu-asia], or eu>us for one way")
         conflicts = self.data.get("conflicts")
-        arbiter = conflicts.get("arbiter", "") if isinstance(conflicts, dict) else ""
+        rule = conflicts if isinstance(conflicts, dict) else {}
         try:
-            return Tree.of(sites, edges, str(arbiter))
+            return Tree.of(sites, edges, str(rule.get("arbiter", "")), circles="stamp" in rule)
         except TreeError as error:
             self._fail(("edges", error.number) if error.number is not None else ("edges",), str(error))
 
@@ -185,7 +185,8 @@ class _PairReading(Reading):
             document["conflicts"] = {**document["conflicts"], "arbiter": edge.parent}
         if not edge.two_way:
             document.pop("permit", None)
-            document.pop("conflicts", None)
+            if not tree.circles:
+                document.pop("conflicts", None)
         if edge.two_way:
             self._check_filters()
         if back:
