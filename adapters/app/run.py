@@ -213,10 +213,10 @@ async def _run(
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
 
     async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
-        """The statement may make a table of the feed's."""
+        """The statement may make a table of the feed's; one that has run at the target changes nothing there."""
         made = [mapping.target(name) for name in effect.ddl.tables if mapping.selects(name)]
         tables.extend(name for name in made if name not in tables)
-        return await sink.apply_ddl(effect, tables)
+        return await (sink.pass_ddl if effect.ddl.back else sink.apply_ddl)(effect, tables)
 
     life.pulse.begin()
     start = start_of(feed, source)

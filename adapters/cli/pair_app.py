@@ -15,6 +15,9 @@ Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Do it instead o
 Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Tables that hold rows there already are replaced by the copy.")
 ]
+Equal: TypeAlias = Annotated[
+    bool, typer.Option("--equal", help="The sites hold equal rows already: compare them, and copy none.")
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Wait: TypeAlias = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
@@ -50,12 +53,13 @@ def init(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
+    equal: Equal = False,
     wait: Wait = 60,
 ) -> int:
     """Make all sites equal to one, and open them to writers; can be run again after it died anywhere."""
     from tidelock.adapters.cli.pairing import init
 
-    return init(path, from_site, apply, replace, wait)
+    return init(path, from_site, apply, replace, equal, wait)
 
 
 @pair.command()
@@ -65,12 +69,13 @@ def add(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
+    equal: Equal = False,
     wait: Wait = 60,
 ) -> int:
     """Make one more site equal to that which it hangs on, and open it; the file names it already."""
     from tidelock.adapters.cli.pairing import add
 
-    return add(path, site, from_site, apply, replace, wait)
+    return add(path, site, from_site, apply, replace, equal, wait)
 
 
 @pair.command()

@@ -33,13 +33,14 @@ from tidelock.adapters.config.feed import (
 )
 from tidelock.adapters.config.permit import LEAST_AFTER_US, FeedPermit
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
-from tidelock.adapters.config.sites import FeedSites
+from tidelock.adapters.config.sites import FeedDdl, FeedSites
 from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
 _PARTS = {
-    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts, "permit": FeedPermit
+    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "ddl": FeedDdl, "conflicts": FeedConflicts,
+    "permit": FeedPermit,
 }  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
@@ -240,6 +241,8 @@ class Reading:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
 
     def _check_sites(self, feed: Feed) -> None:
+        if feed.ddl is not None and feed.sites is None:
+            self._fail(("ddl",), "it names a site: `sites: {source: …, target: …}`")
         if feed.sites is None:
             return
         if feed.sites.source == feed.sites.target:

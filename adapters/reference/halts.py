@@ -171,6 +171,10 @@ TARGET: Final = (
     Halt(("ddl",), (), "a statement that the feed does not apply by itself, or that the target refused",
          "`tidelock ddl show FEED`; make the change at the target, `tidelock ddl done FEED` (or `ddl skip`), then "
          f"{RUN}", "test_run_operator.py::test_another_alter_halts_until_the_operator_says", True),
+    Halt(("ddl",), (), "a statement was made at another site than the one that `ddl: {from: …}` names",
+         "the same change at the target, or undo it; `tidelock ddl done FEED` (or `ddl skip`), then "
+         f"{RUN} ([pairs](../how-to/pair.md#statements-that-change-tables))",
+         "test_two_way_ddl.py::test_statements_of_one_site", True),
     Halt(("ddl",), (), "a TRUNCATE of a table whose rows have stamps, as it leaves no tombstones",
          f"`DELETE FROM` on the table at one of the other sites, `tidelock ddl skip FEED`, then {RUN}"),
     Halt(("ddl",), (),

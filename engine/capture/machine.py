@@ -14,6 +14,7 @@ from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.mapping import Mapping, TableMapping
 from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
 from tidelock.engine.capture.row_filter import Untold
+from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.errors import RESYNC, Alarm
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import (
@@ -85,6 +86,8 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
+                if self._sites is not None:
+                    ddl = ruled(ddl, self._sites.sites)
                 if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
                     echoes.note_statement(source)
                 continue

@@ -99,7 +99,7 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
     The adapter translates and runs it once the older owner's sessions are gone, then reads the tables again.  A
     TRUNCATE takes the rows that are parked for its table with it, in the same transaction: retried later they would
-    come back.  `end`: the position after it.
+    come back.  `end`: the position after it.  Of one that is `back` the tables are read again and nothing runs.
     Answers: DdlApplied or DdlFailed.
     """
 

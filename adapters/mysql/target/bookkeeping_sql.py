@@ -148,6 +148,16 @@ class BookkeepingSql:
         mine = f"{self._mine} AND epoch={self._fencing.epoch}"
         return f"UPDATE {self._table}owner SET ddl_passed={passed} WHERE {mine}".encode()
 
+    def announce(self, ddl: Ddl, marked: Sequence[str]) -> Iterator[bytes]:
+        """Store the texts of a statement's `marked` ones, once."""
+        path = text(spelled(ddl.path))
+        for ordinal, statement in enumerate(marked):
+            values = f"{text(self.feed)},{text(ddl.source)},{ddl.number:d},{ordinal},{path},{text(statement)}"
+            yield (
+                f"INSERT INTO {self._table}statements (feed,source,number,ordinal,path,statement) VALUES ({values}) "
+                "ON DUPLICATE KEY UPDATE path=VALUES(path),statement=VALUES(statement)"
+            ).encode()
+
     def drop_receipts(self, receipts: Sequence[EffectId], *, verdicts: bool = False) -> Iterator[bytes]:
         """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into.
 

@@ -26,7 +26,7 @@ from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.conflict_records import decided, packed
-from tidelock.adapters.target.rows_told import RowsTold
+from tidelock.adapters.target.rows_told import RowsTold, TableChanged
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -83,6 +83,9 @@ class Arbitration:
             except NotSpelled as error:
                 await lane.leave()
                 return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
+            except TableChanged as error:
+                await lane.leave()
+                return BatchFailed(effect.id, error.failure)
             except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
                 await lane.leave()
                 return BatchFailed(effect.id, outcome(error, committing=True))
@@ -186,6 +189,9 @@ class _Work(RowsTold[ConflictStatements, str]):
         assert row_key is not None, "a table of such a feed has a key"
         name = statements.binding.name
         self.statements.append(self._conflicts.tell(self._effect.id, ordinal, name, row_key, image))
+
+    async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
+        return [str(row[0]) for row in await self.session.connection.fetch(statements.columns())]
 
     async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
         found = await self.session.connection.fetchrow(statements.image(key))

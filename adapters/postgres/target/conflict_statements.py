@@ -14,7 +14,7 @@ from tidelock.adapters.postgres.target.checked_statements import CheckedStatemen
 from tidelock.adapters.postgres.target.read_back import asked, reader
 from tidelock.adapters.postgres.target.statements import identifier, output_text
 from tidelock.adapters.postgres.target.values import ZeroDates
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
 _PADDED = "character("
@@ -31,6 +31,19 @@ class ConflictStatements(CheckedStatements):
         told = [column for column in binding.target.columns if not column.generated]
         self.told = [column.name for column in told]
         self._told = ", ".join(_logged(column.type, f"t.{identifier(column.name)}") for column in told)
+
+    @property
+    def name(self) -> TableName:
+        """The table's name."""
+        return self.binding.name
+
+    def columns(self) -> str:
+        """Query of the names of the columns that the log tells."""
+        place = f"'{self.table.replace(chr(39), chr(39) * 2)}'::regclass"
+        return (
+            f"SELECT attname::text FROM pg_attribute WHERE attrelid = {place} AND attnum > 0 AND NOT attisdropped "
+            "AND attgenerated = ''"
+        )
 
     def lock_table(self) -> str:
         """Keep everybody else from writing to the table until the transaction ends."""

@@ -44,6 +44,7 @@ from tidelock.adapters.postgres.target.session import SessionSettings, TargetSes
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.suspect_scan import SuspectScan
 from tidelock.adapters.postgres.target.takeover import Takeover
+from tidelock.adapters.postgres.target.told_statements import told
 from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.target import referring_rows
 from tidelock.adapters.target.chunks import ChunkSink
@@ -52,7 +53,7 @@ from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
 from tidelock.engine.protocol.steps import Step
@@ -80,6 +81,7 @@ class PostgresSink(ChunkSink):
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name = options.target_name
+        self._sister = options.sites.sister if options.sites is not None else ""
         self._replace, self._displaces = options.replace, options.displaces
         self._zero_dates = zero_dates
         self._script = BatchScript(self._bookkeeping, zero_dates)
@@ -308,11 +310,18 @@ class PostgresSink(ChunkSink):
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
         try:
             empty = emptied(effect.ddl, self._target_name)
-            translated = translate(effect.ddl, "postgres", self._target_name, self._tables)
+            translated = self._translated(effect.ddl)
         except TargetError as error:
             return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
         gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
         return await self._pass(effect, tables, [*self._bookkeeping.fence_votes(votes), *translated, *gone])
+
+    def _translated(self, ddl: Ddl) -> list[str]:
+        """Returns what a statement becomes.  Raises TargetError."""
+        translated = translate(ddl, "postgres", self._target_name, self._tables)
+        if not ddl.path or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
+            return translated
+        return told(ddl, self._target_name(ddl.tables[0]), translated, self._sister)
 
     async def pass_ddl(
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]
