@@ -1,8 +1,8 @@
 """Microbenchmarks of this checkout and another, in turns: how many times as long does each take here?
 
-The other one is a folder with its own compiled forms (`python -m tidelock.adapters.compiled.build`, started in it).  Its
-modules are found before this one's because they are in the working folder; the interpreter and what is installed are
-this one's.  What only one of the two has is left out.
+The other one is a folder with compiled forms of its own (`python -m tidelock.adapters.compiled.build`, started in it).
+Its modules are found before this one's because they are in the working folder; the interpreter and what is installed
+are this one's.  What only one of the two has is left out.
 """
 
 from __future__ import annotations

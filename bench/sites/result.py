@@ -102,7 +102,7 @@ class Result:
         if not self.lags:
             return []
         lines = [(kind, *self._spread(kind)) for kind in KINDS]
-        note = f"{self.broken} probes came to nothing (a lost session); those through a blow count with their whole time"
+        note = f"{self.broken} probes came to nothing, as a session was lost; a blow counts with its whole time"
         return [table(("lag of a spoke's change", "times", "p50 s", "p99 s", "longest s"), lines), note, ""]
 
     def _spread(self, kind: str) -> tuple[object, ...]:
