@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelock.adapters.cli.options import Json
+
 PairPath: TypeAlias = Annotated[str, typer.Argument(metavar="PAIR", help="The pair's YAML file.", show_default=False)]
 SiteName: TypeAlias = Annotated[str, typer.Argument(metavar="SITE", help="Name of a site.", show_default=False)]
 FromSite: TypeAlias = Annotated[
@@ -15,7 +17,6 @@ Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Do it instead o
 Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Tables that hold rows there already are replaced by the copy.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Wait: TypeAlias = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
 ]
