@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelock.adapters.cli.options import Json
+
 PairPath: TypeAlias = Annotated[str, typer.Argument(metavar="PAIR", help="The pair's YAML file.", show_default=False)]
 SiteName: TypeAlias = Annotated[str, typer.Argument(metavar="SITE", help="Name of a site.", show_default=False)]
 FromSite: TypeAlias = Annotated[
@@ -18,7 +20,6 @@ Replace: TypeAlias = Annotated[
 Equal: TypeAlias = Annotated[
     bool, typer.Option("--equal", help="The sites hold equal rows already: compare them, and copy none.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Wait: TypeAlias = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
 ]

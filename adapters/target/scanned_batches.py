@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tidelock.adapters.ports.sink import BatchAnswer
+from tidelock.adapters.target.lane import BatchLane
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchFailed
 
-Lane = TypeVar("Lane")
+Lane = TypeVar("Lane", bound=BatchLane[Any])
 Statements = TypeVar("Statements")
 
 
@@ -36,7 +37,11 @@ class ScannedBatches(ABC, Generic[Lane, Statements]):
         """Forget the tables as they were."""
         self._tables.clear()
 
-    async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
+    async def begin(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
+        """Begin a batch in its lane, and return the answer."""
+        return await lane.begin(effect.id, self._after(lane, effect, work) if effect.scan else work)
+
+    async def _after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
         """Return the batch's answer, with suspects where a row is refused."""
         answer = await work
         if not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:

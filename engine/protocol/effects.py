@@ -50,6 +50,11 @@ class ApplyBatch(msgspec.Struct, gc=False):
     told: tuple[RowsToTell, ...] = ()
     scan: bool = False
 
+    @property
+    def looks(self) -> bool:
+        """Tells whether it reads rows of the target before it writes or after."""
+        return bool(self.decide or self.told)
+
 
 class ApplyPiece(msgspec.Struct, gc=False):
     """Apply a part of a source transaction that is too large to hold, in the open transaction of the held `batch`.

@@ -123,9 +123,8 @@ class PostgresSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
-        decides = bool(effect.decide or effect.told)
-        work = self._arbitration.apply(lane, effect) if decides else self._transact(lane, effect)
-        return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
+        work = self._arbitration.apply(lane, effect) if effect.looks else self._transact(lane, effect)
+        return await self._scan.begin(lane, effect, work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
