@@ -62,12 +62,15 @@ def root(
 def init(
     feed: FeedPath,
     apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    indexes: Annotated[
+        bool, typer.Option("--indexes", help="Also plain indexes and checks that tables which are there lack.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Print (or run) what a feed needs: grants, bookkeeping, missing target tables."""
     from tidelock.adapters.cli.preparing import init
 
-    return init(feed, apply, json)
+    return init(feed, apply, json, indexes)
 
 
 @app.command()
