@@ -48,11 +48,18 @@ def root(
 
 
 @app.command()
-def init(feed: FeedPath, apply: Apply = False, json: Json = False) -> int:
+def init(
+    feed: FeedPath,
+    apply: Apply = False,
+    indexes: Annotated[
+        bool, typer.Option("--indexes", help="Also plain indexes and checks that tables which are there lack.")
+    ] = False,
+    json: Json = False,
+) -> int:
     """Print (or run) what a feed needs: grants, bookkeeping, missing target tables."""
     from tidelock.adapters.cli.preparing import init
 
-    return init(feed, apply, json)
+    return init(feed, apply, json, indexes)
 
 
 @app.command()

@@ -37,7 +37,7 @@ from tidelock.adapters.wiring.sources import overview_of
 from tidelock.engine.capture.mapping import Mapping
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.init_plan import PlannedStatement
+    from tidelock.adapters.app.planned_statement import PlannedStatement
     from tidelock.adapters.verify.report import VerifyReport
 
 LOOK_SECONDS: Final = 0.5

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
+from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.url import Dialect, Endpoint
@@ -52,6 +53,10 @@ class Target(Protocol):
 
     async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
         """Returns details of those of the tables that exist."""
+
+    async def definitions(self, names: Sequence[TableName]) -> dict[TableName, Definition]:
+        """Returns what those of the tables that exist have besides columns and keys."""
+        ...
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
         """Returns what keeps the feed's user from making and filling these tables, which it does not see."""

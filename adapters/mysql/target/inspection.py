@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pymysql
+from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
@@ -14,6 +15,7 @@ from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import connect, reader_endpoint
+from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
 from tidelock.adapters.ports.finding import Finding, error, warning
@@ -90,6 +92,10 @@ class MySqlTarget:
                 )
             )
         return findings
+
+    async def definitions(self, names: Sequence[TableName]) -> dict[TableName, Definition]:
+        """Read what tables have besides columns and keys."""
+        return await read_definitions(self._server, names)
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
         """Find the rights that lack for making and filling tables."""
