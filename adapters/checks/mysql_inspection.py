@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tidelock.adapters.ports.definition import Definition
-
 from tidelock.adapters.checks.source import (
     Settings,
     check_grants,
@@ -24,6 +22,7 @@ from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import read_shapes
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
-from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.postgres_facts import SourceFacts, read_facts
@@ -21,6 +20,7 @@ from tidelock.adapters.checks.postgres_tables import check_patterns, check_table
 from tidelock.adapters.checks.source_inspection import Preparation, SourceView
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import msgspec
-from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import Position, TableName

@@ -6,10 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tidelock.adapters.ports.definition import Default, Definition, IndexPart, PlainIndex
-
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import ColumnRow, Server, condition
+from tidelock.adapters.ports.definition import Default, Definition, IndexPart, PlainIndex
 from tidelock.engine.model.records import TableName
 
 _QUOTED = re.compile(r"'((?:[^'\\]|''|\\.)*)'")

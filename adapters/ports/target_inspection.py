@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
-from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidelock.adapters.ports.definition import Default, Definition, IndexPart, PlainIndex
-
 from tidelock.adapters.postgres.catalogue import Server, named
 from tidelock.engine.model.records import TableName
 

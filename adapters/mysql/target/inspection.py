@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pymysql
-from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
@@ -18,6 +17,7 @@ from tidelock.adapters.mysql.connection import connect, reader_endpoint
 from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies

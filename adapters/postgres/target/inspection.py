@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
-from tidelock.adapters.ports.definition import Definition
 
 from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
 from tidelock.adapters.postgres.catalogue import AsyncServer, read_tables
