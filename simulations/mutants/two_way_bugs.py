@@ -82,7 +82,9 @@ BUGS: Final = (
         "tests/adapters/test_postgres_source.py::test_a_slot_that_was_made_anew_halts",), why=SERVER),
     Bug("28", "behind a failover places of another timeline are taken for this one's", (), (), (
         "place-behind-the-fork",), why=SERVER),
-    Bug("29", "what was received is confirmed", (), (), ("confirmed-as-received",), why=SERVER),
+    Bug("29", "what was received is confirmed", tests=(
+        "tests/adapters/test_postgres_source.py::test_the_slot_follows_the_stored_checkpoint_and_never_passes_it",),
+        why=SERVER),
     Bug("30", "a unique value that is given up unseen", ("unseen-value-locks-nothing",)),
     Bug("31", "a value that the update left alone is lost", ("key-change-of-a-partial-row-is-delete-and-insert",)),
     Bug("32", "a role writes days first", (), (), ("settings-of-the-role",), why=BYTES),
