@@ -709,12 +709,23 @@ class Target:
         self.ledger.thaw(ledger)
         for checker, memory in zip(self.checkers, memories, strict=True):
             checker.thaw(memory)
+        self._drop_works()
+        for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
+            self.staged[attempt] = self.staged[attempt][1:]
+        self._drop_orders()
+
+    def lose_connections(self) -> None:
+        """All that is under way is rolled back, and nobody is told so for certain."""
+        self._drop_works()
+        self._drop_orders()
+
+    def _drop_works(self) -> None:
         for work in self.works:
             trouble = ErrorKind.IN_DOUBT if work.stage is Stage.COMMITTING else ErrorKind.TRANSIENT
             self._cut_off(work, Failure(trouble, "connection lost"))
         self.works.clear()
-        for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
-            self.staged[attempt] = self.staged[attempt][1:]
+
+    def _drop_orders(self) -> None:
         orders, self._orders = self._orders, []
         for _, order, post in orders:
             lost_connection = Failure(ErrorKind.IN_DOUBT, "connection lost")

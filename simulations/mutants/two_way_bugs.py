@@ -25,7 +25,6 @@ class Bug(msgspec.Struct, frozen=True):
 
 
 HOLD: Final = "no feed holds rows yet"
-STAMPS: Final = "worlds with an arbiter have no stamps"
 BYTES: Final = "worlds have no bytes of a log"
 SERVER: Final = "a server's own setting or slot"
 
@@ -60,17 +59,22 @@ BUGS: Final = (
         ("what-the-spoke-lost-is-known-as-sent",),
         why="worlds of servers that lose commits are to come",
     ),
-    Bug("13", "both sides: the source wins", (), ("source-wins",), why="no feed may be set so without an arbiter"),
-    Bug("14", "both sides: the target wins", (), ("target-wins",), why="no feed may be set so without an arbiter"),
-    Bug("15", "stamps are compared on a mismatch only", (), ("always-stamps",), why=STAMPS),
-    Bug("16", "no tombstones", (), ("tombstones",), why=STAMPS),
-    Bug("17", "an update of a row that is not there is skipped", (), ("missing",), why=STAMPS),
-    Bug("18", "equal times, and nobody decides", (), ("ties",), why=STAMPS),
-    Bug("19", "a stamp below that of the row it writes over", (), ("monotone",), why=STAMPS),
-    Bug("20", "a tombstone is forgotten too early", (), ("purge-rounds", "purge-floor"), why=STAMPS),
-    Bug("21", "looked for a tombstone before the wait for a lock", (), ("write-then-look",), why=STAMPS),
-    Bug("21a", "the same with an insert of the application", (), ("stamp-then-write",), why=STAMPS),
-    Bug("22", "the stamp is the forwarder's commit time", (), ("own-stamp",), why=STAMPS),
+    Bug("13", "both sides: the source wins", ("what-comes-stays",), ("source-wins",)),
+    Bug("14", "both sides: the target wins", ("what-is-there-stays",), ("target-wins",)),
+    Bug("15", "stamps are compared on a mismatch only", ("equal-rows-are-not-compared",), ("always-stamps",)),
+    Bug("16", "no tombstones", ("tombstones-stay-at-home", "tombstone-leaves-the-row"), ("tombstones",)),
+    Bug("17", "an update of a row that is not there is skipped", ("missing-rows-are-not-written",), ("missing",)),
+    Bug("18", "equal times, and nobody decides", ("later-time-or-what-comes", "greater-site-first"), ("ties",)),
+    Bug("19", "a stamp below that of the row it writes over", ("clock-alone",), ("monotone",)),
+    Bug(
+        "20",
+        "a tombstone is forgotten too early",
+        ("tombstones-go-when-all-have-them", "no-floor-for-stamps"),
+        ("purge-rounds", "purge-floor"),
+    ),
+    Bug("21", "looked for a tombstone before the wait for a lock", ("looks-before-it-writes",), ("write-then-look",)),
+    Bug("21a", "the same with an insert of the application", ("stamped-before-it-waits",), ("stamp-then-write",)),
+    Bug("22", "the stamp is the forwarder's commit time", ("forwarders-time",), ("own-stamp",)),
     Bug("23", "what is replicated goes no further; or a mark tells the last site alone",
         ("replicated-goes-no-further", "path-of-last-hop"), ("whole-path",)),
     Bug("24", "rows of several paths under one mark",
@@ -123,9 +127,14 @@ BUGS: Final = (
     Bug("B16", "`delta` of NULL", ("delta-of-null-is-tried",), (), ("delta-of-null",)),
     Bug("B17", "a delete touches no group", (), ("groups-of-deletes",), ("deletes-touch-no-group",),
         why="feeds send by whole rows, whatever groups a table has"),
-    Bug("B18", "tombstones by spelling", (), (), ("tombstone-by-spelling",), why=STAMPS),
-    Bug("B19", "a changed key leaves no tombstone", (), (), ("changed-key-leaves-no-tombstone",), why=STAMPS),
-    Bug("B20", "a tie is broken by the local site", (), ("own-ties",), why=STAMPS),
+    Bug("B18", "tombstones by spelling", (), (), ("tombstone-by-spelling",), why="stamps refuse a key that folds"),
+    Bug(
+        "B19",
+        "a changed key leaves no tombstone",
+        ("moved-without-a-tombstone",),
+        tested=("changed-key-leaves-no-tombstone",),
+    ),
+    Bug("B20", "a tie is broken by the local site", ("later-time-or-what-is-there",), ("own-ties",)),
     Bug("B21", "a probe of an old session proves", ("probe-of-an-old-session",)),
     Bug("B22", "a permit opens on one probe", ("permit-without-a-probe", "permit-by-one-side"), ("permit-probe",)),
     Bug("B23", "the checkpoint passes what waits", (), ("held-checkpoint",), ("held-row-behind-the-checkpoint",),

@@ -28,6 +28,7 @@ _GROUPS: Final = {
 
 _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
 DEFAULT_WRITES: Final = 20
+MOVES_SHARE: Final = 0.2  # of all worlds have sites whose servers change
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +60,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
     feed goes on.  `restless`: writers wait a while until another site may take rows over.
     `conflicts`: None: rows have owners, and there are none.  `permit`: None: each feed applies whatever its sister
-    does."""
+    does.  `moves`: servers of sites change under the feeds."""
 
     seed: int
     schedule: int
@@ -75,6 +76,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     without: tuple[int, ...] = ()
     conflicts: Conflicts | None = None
     permit: PermitPlan | None = None
+    moves: bool = False
 
 
 def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
@@ -101,6 +103,7 @@ def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         restless=chance.random() < 0.4,
         speeds={edge.name: chance.choice((0.04, 0.5, 1.0)) for edge in topology.edges},
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
+        moves=Random(f"moves {seed}").random() < MOVES_SHARE,
     )
 
 

@@ -57,7 +57,7 @@ def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
             )
         ),
         dialects={site: chance.choice(("mysql", "postgres")) for site in topology.sites},
-        skews={site: chance.choice(_SKEWS) * chance.choice((-1, 1)) for site in topology.sites},
+        skews=_skews(chance, topology.sites, behind=purges > 0),
         jumps=chance.random() < 0.3,
         grain=chance.choice((1, 1, 1_000_000, 100_000_000)),
         keys=chance.choice((1, 2, 4)),
@@ -65,6 +65,12 @@ def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
         breaks=chance.choice((0.05, 0.3, 0.6)),
         purges=purges,
     )  # fmt: skip
+
+
+def _skews(chance: Random, sites: tuple[str, ...], *, behind: bool) -> dict[str, int]:
+    """Returns by how much each clock is wrong; `behind`: one is far behind, so that its stamps go by the floor."""
+    skews = {site: chance.choice(_SKEWS) * chance.choice((-1, 1)) for site in sites}
+    return skews | ({chance.choice(sites): -max(_SKEWS)} if behind else {})
 
 
 def _feed(base: SitesPlan, chance: Random, families: tuple[str, ...], *, steady: bool, purged: bool) -> Plan:

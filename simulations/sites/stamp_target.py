@@ -54,6 +54,10 @@ class StampedTarget(SiteTarget):
         self._running.clear()
         return super().take_over()
 
+    def _drop_works(self) -> None:
+        super()._drop_works()
+        self._running.clear()
+
     def _end(self, work: Work, answer: ApplyEvent) -> None:
         self._running.pop(work, None)
         super()._end(work, answer)

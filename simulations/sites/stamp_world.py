@@ -18,6 +18,7 @@ from tidelock.simulations.layout import Token
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.feed import SiteFeed
+from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.stamp_plan import StampPlan, draw_stamped
 from tidelock.simulations.sites.stamp_purge import Purge
 from tidelock.simulations.sites.stamp_site import COLUMNS, StampedSite
@@ -122,6 +123,10 @@ class StampWorld(SitesWorld):
             self.watch.wrote(writer.added)
             for entry in writer.added:
                 self._tell(f"-- {writer.site.name} at {writer.site.clock}: {entry.before} {entry.after}")
+
+    def _lost(self, site: Site) -> None:
+        super()._lost(site)
+        self._open = [writer for writer in self._open if writer.site is not site]
 
     def _rests(self) -> bool:
         """Half-way, writers wait a while for tombstones to go."""

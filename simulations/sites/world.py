@@ -24,6 +24,7 @@ from tidelock.simulations.sites.feed import Arbitration, SiteFeed
 from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.permits import Permits
 from tidelock.simulations.sites.plan import Conflicts, SitesPlan, drawn
+from tidelock.simulations.sites.servers import Servers
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.sums import Sums
 from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES, Edge
@@ -59,6 +60,9 @@ class SitesWorld:
         self._permits = None
         if plan.permit is not None:
             self._permits = Permits(self.feeds, plan.permit, self.chance, self.coverage)
+        self._servers = None
+        if plan.moves:
+            self._servers = Servers([*self.sites.values()], self.feeds, self.chance, self.coverage)
         writers = [site for site in self.topology.sites if self.topology.routes(site)]
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
         self._written = self._waited = 0
@@ -88,6 +92,8 @@ class SitesWorld:
             feed.take_over()
         for _ in range(MOST_STEPS):
             self._write()
+            if self._servers is not None and (site := self._servers.befall()) is not None:
+                self._lost(site)
             if self._permits is not None:
                 self._permits.go_on()
             for feed in self.feeds:
@@ -98,6 +104,10 @@ class SitesWorld:
         self._settle()
         self._compare()
         self._end()
+
+    def _lost(self, site: Site) -> None:
+        """A site's server is another one."""
+        site.open.clear()
 
     def _go_on(self, feed: SiteFeed) -> None:
         if self._permits is not None and self._permits.is_stopped(feed):
