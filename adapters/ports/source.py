@@ -139,7 +139,7 @@ class Source(Protocol):
 
     def loss_before(self, lost: Position) -> Loss:
         """Returns what is left of a log whose end the server has lost; `lost`: a place that it has no more.  Raises
-        SourceError where that cannot be told."""
+        LossUntold where that cannot be told."""
         ...
 
     def require_log_behind(self, place: Position) -> None:

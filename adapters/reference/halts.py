@@ -48,6 +48,9 @@ SOURCE: Final = (
          f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; a spoke of "
          f"an arbiter: `tidelock pair rewound PAIR SITE`; if the source is the right one: {RESYNCED}",
          f"{_CAUSE}[a log begun anew]", True),
+    Halt(("LossUntold",), (),
+         "no halt: `tidelock pair rewound` cannot tell where a spoke's log lost its end",
+         f"`tidelock verify FEED` and `tidelock repair FEED` of the feed to the spoke; then, of the other, {RESYNCED}"),
     Halt(("UnsuitableLog",), ("as a statement",), "`binlog_format` was not ROW",
          f"`SET GLOBAL binlog_format=ROW`, then {RESYNCED}", f"{_CAUSE}[by statement]", True),
     Halt(("UnsuitableLog",), ("only some columns",), "`binlog_row_image` was not FULL",

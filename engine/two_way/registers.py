@@ -64,13 +64,8 @@ def registers(layout: Layout, before: Row | None, after: Row | None) -> Register
                 return None
             if value is not None:
                 found[value] = None
-    for reference in layout.referenced:
-        values = [reference.values(row) for row in (before, after) if row is not None]
-        if reference.index_wide() in values:
-            return None
-        if len(values) < 2 or values[0] != values[1]:
-            found |= dict.fromkeys(value for value in values if value is not None)
-    return tuple(found)
+    referenced = _changed_values(layout.referenced, before, after) if layout.referenced else ()
+    return None if referenced is None else (*found, *referenced)
 
 
 def referred(layout: Layout, before: Row | None, after: Row | None) -> Registers | None:
@@ -81,6 +76,18 @@ def referred(layout: Layout, before: Row | None, after: Row | None) -> Registers
         if parent.index_wide() in values:
             return None
         found |= dict.fromkeys(value for value in values if value is not None)
+    return tuple(found)
+
+
+def _changed_values(referenced: Sequence[Index], before: Row | None, after: Row | None) -> Registers | None:
+    """Returns the values of these that come, go or change; None where one cannot be said exactly."""
+    found: dict[Register, None] = {}
+    for reference in referenced:
+        values = [reference.values(row) for row in (before, after) if row is not None]
+        if reference.index_wide() in values:
+            return None
+        if len(values) < 2 or values[0] != values[1]:
+            found |= dict.fromkeys(value for value in values if value is not None)
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
 OPERATOR = 4
 SECONDS = 180.0
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture

@@ -18,19 +18,20 @@ from tidelock.adapters.mysql.binlog.log_times import begun
 from tidelock.adapters.mysql.binlog.positions import survey
 from tidelock.adapters.mysql.connection import Address, connect, explained, rows
 from tidelock.adapters.ports.source import Loss
-from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.ports.source_errors import LossUntold
 from tidelock.engine.model import lineage
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
 
-_HINT = "`tidelock verify` shows what differs, `tidelock repair` mends it; `tidelock resync` lets the feed go on"
+_HINT = f"`tidelock verify` shows what differs, `tidelock repair` mends it. Once both sites are equal: {RESYNC}"
 
 
 def loss_before(endpoint: Address, lost: Position) -> Loss:
-    """Returns what is left of the log in which `lost` was read.  Raises SourceError where that cannot be told."""
+    """Returns what is left of the log in which `lost` was read.  Raises LossUntold where that cannot be told."""
     proof = lineage.decode(lost.proof)
     last = None if proof is None else proof.last
     if proof is None or last is None:
-        raise SourceError(f"{lost} does not say which transaction stood there", _HINT)
+        raise LossUntold(f"{lost} does not say which transaction stood there", _HINT)
     connection = connect(endpoint)
     try:
         with closing(connection):
@@ -39,7 +40,7 @@ def loss_before(endpoint: Address, lost: Position) -> Loss:
     except pymysql.MySQLError as error:
         raise explained(error, endpoint) from error
     if who != proof.server:
-        raise SourceError(f"{lost} was read from {proof.server}, and {endpoint} is {who}", _HINT)
+        raise LossUntold(f"{lost} was read from {proof.server}, and {endpoint} is {who}", _HINT)
     since = 0
     for file in sorted(sizes, reverse=True):
         when = begun(endpoint, file, NOBODY)
@@ -47,12 +48,12 @@ def loss_before(endpoint: Address, lost: Position) -> Loss:
             break
         if when == last.when:
             words = "so nobody can tell on which side of the loss it is"
-            raise SourceError(f"{file} of {endpoint} was begun in the second of what was read last, {words}", _HINT)
+            raise LossUntold(f"{file} of {endpoint} was begun in the second of what was read last, {words}", _HINT)
         since = when
     else:
-        raise SourceError(f"the log of {endpoint} was begun after {lost}, so nothing is left of what was read", _HINT)
+        raise LossUntold(f"the log of {endpoint} was begun after {lost}, so nothing is left of what was read", _HINT)
     if not since:
-        raise SourceError(f"the server {endpoint} has begun no file since {lost}, so it was not started since", _HINT)
+        raise LossUntold(f"the server {endpoint} has begun no file since {lost}, so it was not started since", _HINT)
     place = Position(file, sizes[file])
     gtids = survey(endpoint, place).gtids
     return Loss(msgspec.structs.replace(witnessed(endpoint, place), gtids=gtids if lost.gtids else ""), since)
