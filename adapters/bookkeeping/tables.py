@@ -16,6 +16,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_pair`      | feed of a pair (`pair`)    | whether the sites were made equal, so that both may write        |
 | `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
 | `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
+| `tidelock_writers`   | receipt that is not kept   | the transaction, and when it was committed (at an arbiter)       |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
@@ -46,6 +47,9 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 - `image` of a verdict is msgpack of `{column: text, bytes or nil}`, NULL where no row stands; `row_key` is the same of
   the key.  At PostgreSQL verdicts are messages in the log, and the table stays empty.
 
+- `xid` and `committed_at` of a writer are PostgreSQL's; number 0 says since when all of the feed's are there
+  (`postgres.target.row_writers`).  In other databases the table stays empty.
+
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
 A later version may have more tables and columns (`adapters.operator.upgrade` adds what is missing).  A column that came
@@ -67,6 +71,7 @@ SITES: Final = "tidelock_site"
 PAIRS: Final = "tidelock_pair"
 CONFLICTS: Final = "tidelock_conflicts"
 VERDICTS: Final = "tidelock_verdicts"
+WRITERS: Final = "tidelock_writers"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -80,6 +85,7 @@ TABLES = (
     PAIRS,
     CONFLICTS,
     VERDICTS,
+    WRITERS,
 )
 
 _COLUMNS = {
@@ -208,6 +214,11 @@ _COLUMNS = {
   row_key {blob} NOT NULL,
   image {blob},
   PRIMARY KEY (feed, grp, epoch, batch, ordinal)""",
+    "tidelock_writers": """
+  feed varchar(64) NOT NULL,
+  xid bigint NOT NULL,
+  committed_at {timestamp} NOT NULL,
+  PRIMARY KEY (feed, xid, committed_at)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {
