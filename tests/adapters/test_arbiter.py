@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bench.harness.rig import Rig
-from bench.harness.servers import Postgres
+from bench.harness.servers import Postgres, Server
 from tidelock.adapters.postgres.target.row_writers import WritersSql
 
 PROOF = pytest.mark.proof
@@ -283,6 +283,22 @@ def test_the_later_commit_stays_where_no_column_tells(made: Made) -> None:
     }  # fmt: skip
     assert 0 < told[3].at_us < told[8].at_us
     assert rig.rows(f"SELECT count(*)::text FROM {up.books}.tidelock_progress") == [("0",)], "they were noted"
+
+
+@PROOF
+def test_an_arbiter_that_keeps_no_times_of_commits_decides_by_other_policies(
+    make_rig: Callable[..., Rig], mysql: Server
+) -> None:
+    with Postgres(["--track-commit-timestamp=off"]) as server:
+        up = Up(make_rig(mysql, server, "up", lanes=2))
+        up.tables(["arrival"])
+        up.rig.at_target("UPDATE arrival SET n = 7 WHERE id = 1")
+        up.rig.at_source("UPDATE arrival SET n = 8 WHERE id = 1")
+        up.rig.catch_up()
+        assert up.rows("arrival")[1][1] == 8
+        up.rig.rules = [{"source": f"{up.rig.schema}.arrival", "conflicts": BY_TIME["timed"]}]
+        said = up.rig.command("run", "@", "--until-caught-up")
+        assert said.code == 1 and "Set track_commit_timestamp = on" in said.err, said
 
 
 def test_both_feeds_of_a_pair_name_one_arbiter(made: Made) -> None:
