@@ -3,11 +3,7 @@
 import pytest
 
 from tests.engine.test_batch_blind_steps import BINDING
-from tests.engine.world import change
-from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.model.conflict_options import CommitClock, GroupWords, TableWords
-from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import LogBatch, Position, Transaction
 from tidelock.engine.protocol.steps import DecideChange, ParkedRow
 from tidelock.engine.two_way.commit_order import commit_time, is_later
 from tidelock.engine.two_way.conflicts import Holder, Met, Writer, WrittenBy
@@ -73,16 +69,6 @@ def test_what_nothing_tells_is_parked() -> None:
     assert decided(BY_TIME, Met(), 0) is Outcome.WRITE, "no row has no time"
     unknown = Met((1, "a", "z"), unseen=True)
     assert decided(TableWords("latest", {"update_origin_differs": "arbiter"}), unknown, 10) is Outcome.VERDICT
-
-
-def test_times_of_the_last_transactions_are_known() -> None:
-    options = Options(clock=CLOCK, policies={BINDING.name: BY_TIME}, max_in_flight_rows=1, window_rows=1)
-    times = CommitTimes(options)
-    for number in range(1, 7):
-        one = Transaction("s", number, 0, True, 100 + number)
-        times.note([LogBatch(Position("f", 1), Position("f", 2), (one,), ())])
-    found = [times.of(change(BINDING, None, (1, "a", "x"), source="s", number=number)) for number in range(1, 7)]
-    assert found == [0, 0, 103, 104, 105, 106]
 
 
 @pytest.mark.parametrize(
