@@ -206,6 +206,7 @@ async def _run(
         raise source
     await sites.bind(feed)
     await arbiter.agree(feed)
+    await arbiter.require_times(feed)
     for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
         progress.message(_unmatched(feed, pattern))
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)

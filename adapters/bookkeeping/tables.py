@@ -17,6 +17,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
 | `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
 | `tidelock_statements`| statement that a feed runs | its text, by which it is known in this server's own log          |
+| `tidelock_writers`   | receipt that is not kept   | the transaction, and when it was committed (at an arbiter)       |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
@@ -49,6 +50,9 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
 - `tidelock_statements` has rows at MySQL and MariaDB, of feeds with sites (`bookkeeping.statements`); they are made
   before the statement runs, and stay.
 
+- `xid` and `committed_at` of a writer are PostgreSQL's; number 0 says since when all of the feed's are there
+  (`postgres.target.row_writers`).  In other databases the table stays empty.
+
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
 A later version may have more tables and columns (`adapters.operator.upgrade` adds what is missing).  A column that came
@@ -71,6 +75,7 @@ PAIRS: Final = "tidelock_pair"
 CONFLICTS: Final = "tidelock_conflicts"
 VERDICTS: Final = "tidelock_verdicts"
 STATEMENTS: Final = "tidelock_statements"
+WRITERS: Final = "tidelock_writers"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -85,6 +90,7 @@ TABLES = (
     CONFLICTS,
     VERDICTS,
     STATEMENTS,
+    WRITERS,
 )
 
 _COLUMNS = {
@@ -222,6 +228,11 @@ _COLUMNS = {
   statement {long_text} NOT NULL,
   made_at {timestamp} NOT NULL DEFAULT {now},
   PRIMARY KEY (feed, source, number, ordinal)""",
+    "tidelock_writers": """
+  feed varchar(64) NOT NULL,
+  xid bigint NOT NULL,
+  committed_at {timestamp} NOT NULL,
+  PRIMARY KEY (feed, xid, committed_at)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

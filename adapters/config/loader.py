@@ -18,6 +18,7 @@ from tidelock.adapters.config.conflicts import (
     TableConflicts,
     feed_problems,
     table_problems,
+    untimed,
 )
 from tidelock.adapters.config.document import Path as KeyPath
 from tidelock.adapters.config.feed import (
@@ -263,8 +264,10 @@ class Reading:
             self._fail(("permit", "after"), "a feed tells of itself once a second: at least 3s")
 
     def _check_conflicts(self, feed: Feed) -> None:
+        ends = (feed.source_url, feed.target_url)
+        why = untimed(*(ends if feed.direction == "down" else ends[::-1]))
         for i, rule in enumerate(feed.tables):
-            for path, problem in table_problems(rule.conflicts, feed.conflicts):
+            for path, problem in table_problems(rule.conflicts, feed.conflicts, why):
                 self._fail(("tables", i, "conflicts", *path), problem)
         if feed.conflicts is None:
             return

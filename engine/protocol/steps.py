@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.conflict_options import TableWords
+from tidelock.engine.model.conflict_options import CommitClock, TableWords
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 
@@ -140,7 +140,8 @@ class DecideChange(msgspec.Struct, gc=False):
     arbiter's rows under the keys of the change are told (`RowsToTell`), unless the change stands as it came.
     Where an operator has to decide, `parked` is parked.
 
-    `policies`: of its table.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
+    `policies`: of its table.  `clock`: where times of commits decide which is later; `commit_us`: that of the change, 0
+    where none is known.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
     change is kept out; `foreign`: the reason is a foreign key.
     """
 
@@ -151,6 +152,8 @@ class DecideChange(msgspec.Struct, gc=False):
     parked: ParkedRow
     refused: str = ""
     foreign: bool = False
+    clock: CommitClock | None = None
+    commit_us: int = 0
 
 
 class RowsToTell(msgspec.Struct, gc=False):

@@ -19,6 +19,7 @@ from tidelock.adapters.ports.sink import Control
 from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
 from tidelock.adapters.postgres.target.literals import numbers, text
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.statements import identifier
 from tidelock.adapters.target import displaced
 from tidelock.adapters.target.displaced import Displaced
@@ -39,11 +40,18 @@ class BookkeepingSql:
     """Statements, or the query that their name says.  `copies`: those of copied tables.
 
     A feed that names `sites` writes its marks into the log too (`adapters.postgres.log_marks`), where a feed from here
-    finds them; `origin`, `path`: what the receipts of another say.
+    finds them; `origin`, `path`: what the receipts of another say.  `writers`: notes the receipts that are dropped.
     """
 
     def __init__(
-        self, schema: str, feed: str, group: int, origin: str, path: str, sites: Sites | None = None
+        self,
+        schema: str,
+        feed: str,
+        group: int,
+        origin: str,
+        path: str,
+        sites: Sites | None = None,
+        writers: WritersSql | None = None,
     ) -> None:
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(schema, feed, group)
@@ -56,7 +64,7 @@ class BookkeepingSql:
         self.mine = f"{self._ours} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
         self._marks = f"{text(origin)}, {text(path)}"
-        self._feed, self._group, self._sites = feed, int(group), sites
+        self._feed, self._group, self._sites, self._writers = feed, int(group), sites, writers
 
     def prepare(self) -> list[str]:
         """Prepare a session for `receipt`, once: planning these two statements costs more than running them."""
@@ -181,7 +189,8 @@ class BookkeepingSql:
             f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
             f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
         )
-        return [upsert, _check(row), DURABLE, *marks, delete]
+        forget = [delete] if self._writers is None else self._writers.keep(delete)
+        return [upsert, _check(row), DURABLE, *marks, *forget]
 
     def make_owner(self) -> str:
         """Make the owner's row where there is none."""

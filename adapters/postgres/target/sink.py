@@ -40,6 +40,7 @@ from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
 from tidelock.adapters.postgres.target.referring_rows import REFUSED, clear
 from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.suspect_scan import SuspectScan
@@ -75,8 +76,10 @@ class PostgresSink(ChunkSink):
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait, options.stamps)
+        writers = WritersSql(options.schema, feed)
+        noted = writers if options.arbitrates else None
         self._bookkeeping = BookkeepingSql(
-            options.schema, feed, group, options.origin, options.path, options.sites
+            options.schema, feed, group, options.origin, options.path, options.sites, noted
         )
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
@@ -86,7 +89,7 @@ class PostgresSink(ChunkSink):
         self._zero_dates = zero_dates
         self._script = BatchScript(self._bookkeeping, zero_dates)
         conflicts = ConflictSql(options.schema, feed, group, options.sites)
-        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates)
+        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates, writers)
         self._scan = SuspectScan(zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
