@@ -61,8 +61,8 @@ def check(path: str, json: bool) -> int:
 
 def init(path: str, site: str, apply: bool, replace: bool, equal: bool, wait: float) -> int:
     """Opens all edges from a site outwards, or prints what that needs; returns the exit code."""
-    pair = load(path)
-    return _begun(pair, _rooted(pair, site), apply, _rows(replace, equal), wait)
+    rows, pair = _rows(replace, equal), load(path)
+    return _begun(pair, _rooted(pair, site), apply, rows, wait)
 
 
 def add(path: str, site: str, from_site: str, apply: bool, replace: bool, equal: bool, wait: float) -> int:

@@ -51,7 +51,7 @@ For `tidelock pair` ([how to](../how-to/pair.md)). All keys of a feed but `feed`
 |---|---|---|---|
 | `pair` | text | required | Its name, with which those of its feeds begin: `PAIR-SOURCE-TARGET`. |
 | `sites` | keys and values | required | Name of each site: its URL. |
-| `edges` | list | the two sites | `eu-us`: both ways; `eu>us`: one way. A tree; with stamps they may close circles. |
+| `edges` | list | the two sites | `eu-us`: both ways; `eu>us`: one way. A tree; circles with stamps alone. |
 | `feeds` | keys and values |  | Keys of single feeds, by their names; `http`, `journal`, `server_id` stand here. |
 
 `PAIR.yaml#NAME` is one of its feeds, for every command that takes a feed.

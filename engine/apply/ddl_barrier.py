@@ -50,9 +50,7 @@ def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> 
         return Passage.APPLY
     if ddl.kind is DdlKind.UNRELATED:
         return Passage.PASS
-    if ddl.elsewhere is not None:
-        return Passage.HALT
-    applied = ddl.kind in _APPLIED and not (stamps and ddl.kind is DdlKind.TRUNCATE)
+    applied = ddl.elsewhere is None and ddl.kind in _APPLIED and not (stamps and ddl.kind is DdlKind.TRUNCATE)
     return Passage.APPLY if applied else Passage.HALT
 
 

@@ -50,6 +50,7 @@ class CaptureMachine:
         echoes: Echoes | None = None,
     ) -> None:
         self._mapping = mapping
+        self._between = sites
         self._sites = SiteFilter(sites) if sites is not None else None
         self._loop: LoopFilter = self._sites or NodeFilter(node)
         self._echoes = echoes
@@ -86,8 +87,8 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-                if self._sites is not None:
-                    ddl = ruled(ddl, self._sites.sites)
+                if self._between is not None:
+                    ddl = ruled(ddl, self._between)
                 if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
                     echoes.note_statement(source)
                 continue

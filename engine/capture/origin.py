@@ -131,7 +131,7 @@ class SiteFilter:
         self.seen: Position | None = None
         self.of_target = False
         self.told: Position | None = None
-        self.sites = sites
+        self._sites = sites
         self._identity = ("", -1)  # of the last transaction
         self._admitted = True
         self._fault: Untraceable | None = None  # of that transaction, if it has rows
@@ -157,15 +157,15 @@ class SiteFilter:
                     raise _two_receipts(self._identity)
                 self.origin = self._origin(receipt)
                 self._admitted = self._passes(self.origin)
-                self.of_target = self.origin.path[-2:-1] == (self.sites.target,)
-                if self.of_target and self.sites.echo != "none":
+                self.of_target = self.origin.path[-2:-1] == (self._sites.target,)
+                if self.of_target and self._sites.echo != "none":
                     self.told = _seen_of(receipt)
         except Untraceable as fault:
             self._fault = fault
         self._note_checkpoints(marks)
 
     def _passes(self, origin: Origin) -> bool:
-        sites = self.sites
+        sites = self._sites
         if sites.own or sites.target in origin.path:
             return False
         return not any(mark in sites.drop for mark in origin.marks)
@@ -176,7 +176,7 @@ class SiteFilter:
         marks: str | None = row[_MARKS] if len(row) > _MARKS else None
         if (known := self._origins.get((path, marks))) is not None:
             return known
-        sites = self.sites
+        sites = self._sites
         try:
             been = read(path)
             words = read(marks or "")
@@ -199,8 +199,8 @@ class SiteFilter:
     def _note_checkpoints(self, marks: Marks) -> None:
         """Takes the sister's checkpoint: what follows in the log was made when the source had applied all before it."""
         for row in _rows(marks, CHECKPOINT):
-            known = row[_FEED] == self.sites.sister and row[_GROUP] == EMBEDDED_GROUP
-            if known and len(row) > _SITE and row[_SITE] == self.sites.target:
+            known = row[_FEED] == self._sites.sister and row[_GROUP] == EMBEDDED_GROUP
+            if known and len(row) > _SITE and row[_SITE] == self._sites.target:
                 self.seen = _POSITIONS.decode(row[_POSITION])
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.pairing import init
 from tidelock.adapters.config import loader, pair
 from tidelock.adapters.config.edges import Tree, TreeError
 from tidelock.adapters.config.feed import ConfigError
@@ -151,6 +153,11 @@ def test_every_feed_of_a_ring_compares_stamps(file: Path) -> None:
     ring = TEXT.replace("us>asia", "us>asia, asia>eu").replace("lanes: 4", "conflicts: {stamp: {time: t, site: s}}")
     file.write_text(ring.replace("    columns: {rename: {mail: email}, include: [id, mail]}\n", ""))
     assert all(one.feed.conflicts is not None and one.feed.conflicts.stamp for one in pair.load(file).feeds)
+
+
+def test_rows_are_replaced_or_compared_and_not_both() -> None:
+    with pytest.raises(CommandError, match="one of them"):
+        init("pair.yaml", "eu", apply=True, replace=True, equal=True, wait=0)
 
 
 @pytest.mark.parametrize(("site", "said"), [("asia", ""), ("africa", "the pair has no site 'africa'")])
