@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -114,15 +113,3 @@ def rounds(pair: str, servers: Sequence[Server], folder: Path, changes: int, cou
         both = Both(stack.enter_context(contextlib.closing(made)), seed)
         for _ in range(count):
             yield both.round(pair, changes)
-
-
-def row(found: Sequence[Round]) -> list[str]:
-    """Of a pair, for HEADER."""
-    one = statistics.median(one.changes / one.one for one in found)
-    both = statistics.median(2 * one.changes / one.both for one in found)
-    ratio = statistics.median(2 * one.one / one.both for one in found)
-    passing = statistics.median(one.changes / one.passing for one in found)
-    return [found[0].pair, f"{one:,.0f}", f"{both:,.0f}", f"{ratio:.2f}", f"{passing:,.0f}"]
-
-
-HEADER: Final = ("pair", "one way, rows/s", "both at once", "ratio", "passing what came")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from bench.harness.servers import MariaDb, Postgres
-from bench.two_way import both
-from bench.two_way.both import Both, Round, row
+from bench.two_way import both, shown
+from bench.two_way.both import Both, Round
 from bench.two_way.command import PARTS, command
 
 
 def test_a_ratio_is_of_one_round() -> None:
-    rounds = [Round("a–b", 100, one, 1.0, two, 0.0) for one, two in ((1.0, 4.0), (2.0, 2.0), (4.0, 4.0))]
-    assert row(rounds) == ["a–b", "50", "50", "2.00", "100"]
+    took = ((1.0, 4.0), (2.0, 2.0), (4.0, 4.0))
+    rounds = [dataclasses.asdict(Round("a–b", 100, one, 1.0, two, 0.0)) for one, two in took]
+    assert "| a–b | 50 | 50 | 2.00 | 100 |" in shown.both({"pairs": {"a–b": rounds}})
+
+
+def test_marks_are_counted_against_the_same_feed_without() -> None:
+    octets = (("plain", 100.0, None), ("sites", 130.0, "plain"), ("plain", 50.0, None), ("sites", 71.0, "plain"))
+    setups = [{"label": label, "against": of, "target_log_bytes_a_change": {"median": n}} for label, n, of in octets]
+    assert [line.split(" | ")[2] for line in shown.marks({"setups": setups}).splitlines()[2:]] == [
+        "– |", "+30 |", "– |", "+21 |"
+    ]  # fmt: skip
 
 
 def test_a_part_that_is_not_there_is_told() -> None:
