@@ -70,7 +70,7 @@ class Both:
         both = self.catch_up(OUT, BACK)
         load = round(os.getloadavg()[0], 2)
         self.catch_up(OUT, BACK)
-        self._compare()
+        self.compare()
         return Round(pair, changes, round(one, 3), round(passing, 3), round(both, 3), load)
 
     def catch_up(self, *edges: str) -> float:
@@ -93,7 +93,8 @@ class Both:
             self._seed += 1
             self._works[site].run(session, changes, self._seed)
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
+        """Raises AssertionError where rows differ."""
         for table in (name for work in self._works.values() for name in work.tables):
             eu, us = (_rows(node, table) for node in self._network.nodes.values())
             assert eu == us, f"{len(set(eu) ^ set(us))} rows of {table} differ"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
 import pytest
 
+from bench.harness.network import Network
 from bench.harness.servers import MariaDb, Postgres
-from bench.two_way import both, shown
-from bench.two_way.both import Both, Round
+from bench.two_way import shown
+from bench.two_way.both import BACK, OUT, Both, Round
 from bench.two_way.command import PARTS, command
 
 
@@ -33,19 +35,12 @@ def test_a_part_that_is_not_there_is_told() -> None:
 
 
 @pytest.mark.proof
-def test_both_directions_at_once(
-    mariadb: MariaDb, postgres_source: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = list(both.rounds("mariadb–postgres", [mariadb, postgres_source], tmp_path, 200, 2, 1))
-    assert [one.changes for one in found] == [200, 200]
-    assert all(min(one.one, one.passing, one.both) > 0 for one in found)
-    caught_up = Both.catch_up
-
-    def spoil(self: Both, *edges: str) -> float:
-        took = caught_up(self, *edges)
-        self._network["us"].send("UPDATE at_eu SET payload = 'spoiled' WHERE id = 1")
-        return took
-
-    monkeypatch.setattr(Both, "catch_up", spoil)
-    with pytest.raises(AssertionError, match="rows of at_eu differ"):
-        list(both.rounds("mariadb–postgres", [mariadb, postgres_source], tmp_path, 200, 1, 1))
+def test_both_directions_at_once(mariadb: MariaDb, postgres_source: Postgres, tmp_path: Path) -> None:
+    network = Network(tmp_path, {"eu": mariadb, "us": postgres_source}, (OUT, BACK))
+    with contextlib.closing(network):
+        pair = Both(network, seed=1)
+        one = pair.round("mariadb–postgres", 200)
+        assert one.changes == 200 and min(one.one, one.passing, one.both) > 0
+        network["us"].send("UPDATE at_eu SET payload = 'spoiled'")
+        with pytest.raises(AssertionError, match="rows of at_eu differ"):
+            pair.compare()
