@@ -70,8 +70,10 @@ def run(topology: Topology, minutes: float, rate: float, seed: int, keys: int, f
         rng = random.Random(seed)
         acts = Blows(network, kept, rng, min(LONG_CUT_SECONDS, minutes * 60 / MOST_OF_RUN))
         blows = _strike(acts, network, rng, minutes)
-        for worker in (*writers, *probers):
-            worker.stop()
+        for writer in writers:
+            writer.stop()
+        for prober in probers:
+            prober.stop()
         rested = _rests(network)
         result = _counted(topology, network, minutes, rate, seed, writers, probers, kept, blows, rested)
         kept.stop()

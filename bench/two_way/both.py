@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -71,7 +70,7 @@ class Both:
         both = self.catch_up(OUT, BACK)
         load = round(os.getloadavg()[0], 2)
         self.catch_up(OUT, BACK)
-        self._compare()
+        self.compare()
         return Round(pair, changes, round(one, 3), round(passing, 3), round(both, 3), load)
 
     def catch_up(self, *edges: str) -> float:
@@ -94,7 +93,8 @@ class Both:
             self._seed += 1
             self._works[site].run(session, changes, self._seed)
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
+        """Raises AssertionError where rows differ."""
         for table in (name for work in self._works.values() for name in work.tables):
             eu, us = (_rows(node, table) for node in self._network.nodes.values())
             assert eu == us, f"{len(set(eu) ^ set(us))} rows of {table} differ"
@@ -114,15 +114,3 @@ def rounds(pair: str, servers: Sequence[Server], folder: Path, changes: int, cou
         both = Both(stack.enter_context(contextlib.closing(made)), seed)
         for _ in range(count):
             yield both.round(pair, changes)
-
-
-def row(found: Sequence[Round]) -> list[str]:
-    """Of a pair, for HEADER."""
-    one = statistics.median(one.changes / one.one for one in found)
-    both = statistics.median(2 * one.changes / one.both for one in found)
-    ratio = statistics.median(2 * one.one / one.both for one in found)
-    passing = statistics.median(one.changes / one.passing for one in found)
-    return [found[0].pair, f"{one:,.0f}", f"{both:,.0f}", f"{ratio:.2f}", f"{passing:,.0f}"]
-
-
-HEADER: Final = ("pair", "one way, rows/s", "both at once", "ratio", "passing what came")

@@ -20,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -30,12 +30,13 @@ from bench.e2e import steady
 from bench.e2e.command import Measuring, measure
 from bench.e2e.setup import SERVERS, Setup
 from bench.e2e.suites import BETWEEN, SUITES, Suite
-from bench.outcome import RESULTS, Outcome, table
-from bench.two_way import both
+from bench.outcome import RESULTS, Outcome
+from bench.two_way import both, shown
 
 BELOW_GOAL: Final = 3
 RATE, SECONDS = 5_000.0, 10.0
 BOTH_CHANGES: Final = 100_000
+ROUNDS: Final = 3
 WAYS: Final = ("", "sites", "up", "down")
 
 
@@ -57,84 +58,55 @@ Part = Callable[[Asked], tuple[str, bool]]
 """A part's table, and whether its goal is met."""
 
 
-def compared(name: str) -> Part:
-    """The part that a suite of `bench.e2e` is: rates of setups that take turns."""
+def compared(name: str, show: Callable[[Mapping[str, Any]], str]) -> Part:
+    """The part that a suite of `bench.e2e` is: setups that take turns."""
 
     def run(asked: Asked) -> tuple[str, bool]:
         found = measure(asked.suite(name), name, asked.seed, asked.folder)
-        header = ("feed", "rows/s", "spread", "ratio", "CPU s a million rows, ours")
-        return table(header, [_rate(setup) for setup in found["setups"]]), found["met"] is not False
+        return show(found), found["met"] is not False
 
     return run
 
 
-def _rate(setup: Mapping[str, Any]) -> list[str]:
-    rate, ratio = setup["flowing_rows_per_second"], setup["ratio"]
-    times = f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if setup["against"] else "1"
-    cost = f"{setup['cpu_seconds_a_million'].get('ours', 0.0):.1f}"
-    return [setup["label"], f"{rate['median']:,.0f}", f"{rate['low']:,.0f} to {rate['high']:,.0f}", times, cost]
-
-
-def marks(asked: Asked) -> tuple[str, bool]:
-    found = measure(asked.suite("marks"), "marks", asked.seed, asked.folder)
-    lines, before = [], 0.0
-    for setup in found["setups"]:
-        octets = setup["target_log_bytes_a_change"]["median"]
-        before = before if setup["against"] else octets
-        more = f"{octets - before:+,.0f}" if setup["against"] else "–"
-        lines.append([setup["label"], f"{octets:,.0f}", more])
-    return table(("feed, one row a batch", "bytes of the target's log a batch", "more"), lines), True
-
-
 def live(asked: Asked) -> tuple[str, bool]:
     setups = [Setup("mix", source, target, two_way=way) for source, target in BETWEEN for way in WAYS]
-    changes = asked.changes or round(RATE * SECONDS)
+    seconds = (asked.changes or RATE * SECONDS) / RATE
     done = []
     outcome = Outcome("two-way-live")
     with contextlib.ExitStack() as stack:
         measuring = Measuring(stack, setups)
-        for _ in range(asked.rounds or 3):
+        for _ in range(asked.rounds or ROUNDS):
             for setup in setups:
-                done.append(measuring.steady(setup, RATE, changes / RATE))
+                done.append(measuring.steady(setup, RATE, seconds))
                 print(done[-1], flush=True)
         outcome.on(measuring.servers)
-        found = steady.report(done, changes / RATE)
+        found = steady.report(done, seconds)
         outcome.write(found, asked.folder)
-    lines = []
-    for rate in found["rates"]:
-        cost = rate["cpu_seconds_a_million"]
-        lines.append([
-            rate["label"], *(f"{cost.get(name, 0.0):.1f}" for name in ("capture", "run", "source", "target")),
-            f"{rate['behind_seconds']['median']:.3f}",
-        ])  # fmt: skip
-    return table(("feed", "capture, CPU s a million rows", "run", "source", "target", "s behind"), lines), True
+    return shown.live(found), True
 
 
 def both_ways(asked: Asked) -> tuple[str, bool]:
-    found: dict[str, Sequence[both.Round]] = {}
+    found: dict[str, list[dict[str, Any]]] = {}
     outcome = Outcome("two-way-both")
     for kinds in BETWEEN:
-        pair = "–".join(kinds)
+        pair = found.setdefault("–".join(kinds), [])
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-both-")))
             servers = [stack.enter_context(SERVERS[kind]()) for kind in kinds]
-            outcome.on({f"{pair} {site}": server for site, server in zip(("eu", "us"), servers, strict=True)})
-            done = []
-            for one in both.rounds(
-                pair, servers, folder, asked.changes or BOTH_CHANGES, asked.rounds or 3, asked.seed
-            ):
+            outcome.on(dict(zip(kinds, servers, strict=False)))
+            changes, rounds = asked.changes or BOTH_CHANGES, asked.rounds or ROUNDS
+            for one in both.rounds("–".join(kinds), servers, folder, changes, rounds, asked.seed):
                 print(one, flush=True)
-                done.append(one)
-            found[pair] = done
+                pair.append(dataclasses.asdict(one))
     outcome.write({"pairs": found}, asked.folder)
-    return table(both.HEADER, [both.row(done) for done in found.values()]), True
+    return shown.both({"pairs": found}), True
 
 
 PARTS: Final[Mapping[str, Part]] = {
-    "sites": compared("sites"),
-    "arbiter": compared("arbiter"),
+    "sites": compared("sites", shown.rates),
+    "arbiter": compared("arbiter", shown.rates),
     "live": live,
-    "marks": marks,
+    "marks": compared("marks", shown.marks),
     "both": both_ways,
 }
 
@@ -153,8 +125,8 @@ def command(
     asked = Asked(changes, rounds, seed, folder)
     told, met = [], True
     for name in chosen:
-        shown, reached = PARTS[name](asked)
-        told.append(f"## {name}\n\n{shown}\n")
+        text, reached = PARTS[name](asked)
+        told.append(f"## {name}\n\n{text}\n")
         met = met and reached
     print("\n".join(told))
     return 0 if met else BELOW_GOAL
