@@ -61,11 +61,9 @@ BEYOND: dict[str, str] = {
     "round-of-one-feed": "a hunt: it has had a few seeds alone, or none",
     "later-tombstones-go-too": "a hunt: it has had a few seeds alone, or none",
     "tombstones-go-everywhere": "a hunt: it has had a few seeds alone, or none",
-    "looks-before-it-writes": "a hunt: it has had a few seeds alone, or none",
     "look-does-not-wait": "a hunt: it has had a few seeds alone, or none",
     "stamped-before-it-waits": "a hunt: it has had a few seeds alone, or none",
     "old-view-is-believed": "a hunt: it has had a few seeds alone, or none",
     "time-nought-travels": "a hunt: it has had a few seeds alone, or none",
     "moved-by-its-own-stamp-alone": "a hunt: it has had a few seeds alone, or none",
-    "ring-does-not-forward-stamps": "a hunt: it has had a few seeds alone, or none",
 }
