@@ -75,9 +75,8 @@ BUGS: Final = (
     Bug(
         "21",
         "looked for a tombstone before the wait for a lock",
-        (),
+        ("looks-before-it-writes",),
         ("write-then-look",),
-        why="worlds with stamps were not hunted long enough",
     ),
     Bug(
         "21a",
