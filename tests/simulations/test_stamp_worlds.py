@@ -12,8 +12,8 @@ from tidelock.simulations.mutants.hunt import Order
 from tidelock.simulations.mutants.stamps import STAMPS
 from tidelock.simulations.sites.trial import DrawnStamps
 
-FIRST = 3_000_000
-QUICK, PROOF = 24, 5_000
+FIRST = 3_000_100
+QUICK, PROOF = 18, 5_000
 LIMIT = 300
 QUICK_ONES = ("clock-alone", "tombstones-stay-at-home")
 
