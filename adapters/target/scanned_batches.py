@@ -37,11 +37,7 @@ class ScannedBatches(ABC, Generic[Lane, Statements]):
         """Forget the tables as they were."""
         self._tables.clear()
 
-    async def begin(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
-        """Begin a batch in its lane, and return the answer."""
-        return await lane.begin(effect.id, self._after(lane, effect, work) if effect.scan else work)
-
-    async def _after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
+    async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
         """Return the batch's answer, with suspects where a row is refused."""
         answer = await work
         if not isinstance(answer, BatchFailed) or answer.failure.kind is not ErrorKind.ROW:

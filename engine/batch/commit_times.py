@@ -6,10 +6,10 @@ that was parked before, and of one whose transaction is forgotten, no time is kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import LogBatch
+from tidelock.engine.model.records import Transaction
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.two_way.commit_order import commit_time
 
@@ -22,13 +22,13 @@ class CommitTimes:
         self._limit = 2 * (options.max_in_flight_rows + options.window_rows)
         self._times: dict[tuple[str, int], int] = {}
 
-    def note(self, window: Iterable[LogBatch]) -> None:
-        """Takes the transactions of batches, in order."""
+    def note(self, window: Iterable[Sequence[Transaction]]) -> None:
+        """Takes the transactions of each batch, in order."""
         if not self._wanted:
             return
         times = self._times
         for batch in window:
-            for one in batch.transactions:
+            for one in batch:
                 times.pop((one.source, one.number), None)
                 times[one.source, one.number] = commit_time(one.source, one.commit_us)
         for old in list(times)[: max(0, len(times) - self._limit)]:

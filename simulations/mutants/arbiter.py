@@ -96,8 +96,8 @@ ARBITER = (
         "registers-of-keys-alone",
         """
         @ Echoes._layout
-        - tuple(uniques),
-        + (),
+        - tuple(uniques)
+        + ()
         """,
         "an echo goes by the row, not by unique values",
         "two-way 6",

@@ -5,7 +5,7 @@ from tests.engine.world import change
 from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.model.conflict_options import CommitClock, TableWords
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import LogBatch, Position, Transaction
+from tidelock.engine.model.records import Transaction
 
 CLOCK = CommitClock(spoke="us", arbiter="eu")
 
@@ -15,6 +15,6 @@ def test_times_of_the_last_transactions_are_known() -> None:
     times = CommitTimes(options)
     for number in range(1, 7):
         one = Transaction("s", number, 0, True, 100 + number)
-        times.note([LogBatch(Position("f", 1), Position("f", 2), (one,), ())])
+        times.note([(one,)])
     found = [times.of(change(BINDING, None, (1, "a", "x"), source="s", number=number)) for number in range(1, 7)]
     assert found == [0, 0, 103, 104, 105, 106]

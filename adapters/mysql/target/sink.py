@@ -115,7 +115,7 @@ class MySqlSink(ChunkSink):
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
         work = self._arbitration.apply(lane, effect) if effect.looks else self._transact(lane, effect)
-        return await self._scan.begin(lane, effect, work)
+        return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         deadlocks = clearings = 0

@@ -127,7 +127,7 @@ class PostgresSink(ChunkSink):
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
         work = self._arbitration.apply(lane, effect) if effect.looks else self._transact(lane, effect)
-        return await self._scan.begin(lane, effect, work)
+        return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
