@@ -119,7 +119,7 @@ def test_a_spoke_that_lost_commits_gets_them_back(
     us = both["us"]
     words = {row[0]: row[1:] for row in us.notes()}
     assert str(us.first) not in words and words[str(us.first + 1)] == ("lost", "2")
-    assert words[str(us.first + 3)][1] == "77" and str(us.first + 10) in words and str(us.first + 20) in words
+    assert words[str(us.first + 3)][1] == "77" and str(us.first + 10) in words and str(us.first + 21) in words
     again = both.command("rewound", "us")
     assert again.code != 0 and "holds all that" in again.out + again.err
 
@@ -146,7 +146,7 @@ def test_a_spoke_that_lost_commits_while_its_feeds_ran(
         until(lambda: _repaired(both), "equal rows", SECONDS)
         both.supervisor.stop()
     catch_up(both)
-    assert str(both["us"].first + 20) in {row[0] for row in both["us"].notes()}
+    assert str(both["us"].first + 21) in {row[0] for row in both["us"].notes()}
 
 
 def _repaired(both: Pair) -> bool:
