@@ -97,7 +97,8 @@ BUGS: Final = (
     Bug("36", "the mark is in the first part of a transaction alone",
         ("mark-of-first-part-alone", "mark-not-read-again")),
     Bug("37", "rows are copied before the place of the way back is fixed", tests=(
-        "tests/adapters/test_pair.py::test_an_init_that_is_killed_goes_on",), why="worlds begin with empty sites (and nobody has broken that test yet)"),
+        "tests/adapters/test_pair.py::test_an_init_that_is_killed_goes_on",),
+        why="worlds begin with empty sites (and nobody has broken that test yet)"),
     Bug("38", "idle feeds wake each other for ever", ("idle-feeds-keep-each-other-awake",)),
     Bug("B1", "the mark behind the first row", ("mark-behind-first-row",)),
     Bug("B2", "no mark in the second part", ("mark-of-first-part-alone", "large-transaction-unmarked")),
