@@ -253,7 +253,7 @@ OF_POSTGRES = (
         "two-way B30",
     ),
     _in(
-        "adapters/test_postgres_relations.py::test_what_leaves_rows_as_they_are_is_not_told",
+        "adapters/test_postgres_messages.py::test_both_forms_make_the_same_of_a_stream",
         "old-key-is-a-whole-row",
         """
         @ RowReader._before
@@ -262,7 +262,6 @@ OF_POSTGRES = (
         """,
         "the old key of a row is read as the old row",
         "two-way B32",
-        server=True,
     ),
     _in(
         "adapters/test_postgres_histories.py::test_a_history_leaves_what_a_select_finds[tables that are emptied]",
@@ -345,18 +344,6 @@ OF_SERVERS = (
         """,
         "what stands in a comment that the server carries out is passed over",
         "two-way B39",
-    ),
-    _in(
-        "adapters/test_postgres_values.py::test_each_type_gives_the_one_form_of_its_kind",
-        "settings-of-the-role",
-        """
-        @ conninfo.conninfo
-        - _SETTINGS.items()
-        + _UNBOUNDED.items()
-        """,
-        "values are spelled as the settings of the role say",
-        "two-way 32",
-        server=True,
     ),
     _in(
         "adapters/test_check.py::test_triggers",
