@@ -102,10 +102,12 @@ RULES = (
         - [
         -     row
         -     for row in rows
-        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+        -     is Sending.ECHO
         - ]
         + rows if Sending.ECHO in [
-        +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) for row in rows
+        +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+        +     for row in rows
         + ] else []
         """,
         "rows that need no echo go back with others, and do not count as sent",
@@ -151,7 +153,7 @@ RULES = (
         "engine/test_two_way_registers.py::test_inserts_deletes_and_changed_keys_touch_every_group",
         "deletes-touch-no-group",
         """
-        @ registers._touched
+        @ registers._numbers
         + if after is None:
         +     return ()
         + ...
