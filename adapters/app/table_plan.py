@@ -20,7 +20,7 @@ from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
 from tidelock.adapters.schema.source_table import SourceTable, UserType
-from tidelock.adapters.schema.whole_table import Server, WholeTable, serves, whole_table
+from tidelock.adapters.schema.whole_table import Server, WholeTable, WholeTableMaker, serves
 from tidelock.engine.model.records import TableName
 
 
@@ -100,7 +100,8 @@ def _whole(
     view = source.view
     servers = Server(view.dialect, view.mariadb), Server(target.dialect, target.mariadb)
     names, equalities = names_at_target(feed, table), source.equalities(table)
-    return whole_table(table, made, definition, feed.target_name(table.name), servers, equalities, names)
+    wanted = feed.target_name(table.name)
+    return WholeTableMaker(table, made, definition, wanted, servers, equalities, names).table()
 
 
 async def _places(

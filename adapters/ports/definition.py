@@ -1,4 +1,4 @@
-"""What a table has besides columns and keys: defaults, counters, plain indexes, checks, comments.
+"""Definition of a table besides columns and keys: defaults, counters, plain indexes, checks, comments.
 
 Nothing of it decides which rows are written, so the engine never asks for it: `init` makes it at a target.
 """
@@ -11,14 +11,15 @@ import msgspec
 
 
 class Default(msgspec.Struct, frozen=True):
-    """The default of a column: the literal `value`, or the source's own `expression`."""
+    """Default of a column: the literal `value`, None where it is none, and the source's own `expression`, '' where a
+    literal is told by its value alone."""
 
     value: str | None = None
     expression: str = ""
 
     @property
     def text(self) -> str:
-        """What people read."""
+        """Text for people."""
         return self.expression if self.value is None else repr(self.value)
 
 

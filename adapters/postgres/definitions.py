@@ -102,7 +102,7 @@ def _default(text: str) -> Default:
     if found is None:
         return Default(expression=text)
     quoted, number, truth = found.groups()
-    return Default(quoted.replace("''", "'") if quoted is not None else number or truth)
+    return Default(quoted.replace("''", "'") if quoted is not None else number or truth, text)
 
 
 def _index(

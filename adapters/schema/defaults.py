@@ -25,9 +25,9 @@ _LONG: Final = ("text", "blob", "json", "geometry")
 
 def same_server(column: SourceColumn, default: Default, dialect: Dialect) -> str:
     """Returns the text behind DEFAULT at a server of the source's own kind."""
+    if dialect == "postgres":
+        return default.expression
     if default.value is None:
-        if dialect == "postgres":
-            return default.expression
         return default.expression if _NOW.fullmatch(default.expression) else f"({default.expression})"
     return _literal(column, default.value, dialect)
 

@@ -14,7 +14,6 @@ import msgspec
 
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.definition import Definition, IndexPart, PlainIndex
-from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
 from tidelock.adapters.schema.defaults import same_server, translated
 from tidelock.adapters.schema.expressions import NotTranslated, Translation
@@ -30,7 +29,7 @@ MYSQL_INDEX_CHARACTERS: Final = 191
 
 
 class Server(msgspec.Struct, frozen=True):
-    """What a server is: MariaDB and MySQL have one dialect, and are not the same."""
+    """Kind of a server: MariaDB and MySQL have one dialect, and are not the same."""
 
     dialect: Dialect
     mariadb: bool = False
@@ -59,25 +58,12 @@ class WholeTable(msgspec.Struct, frozen=True):
     left_out: tuple[LeftOut, ...]
 
 
-def whole_table(
-    source: SourceTable,
-    made: SourceTable,
-    definition: Definition,
-    target: TableName,
-    servers: tuple[Server, Server],
-    equalities: Mapping[str, Equality],
-    names: Mapping[str, str],
-) -> WholeTable:
-    """Returns what a target's table gets.
+class WholeTableMaker:
+    """Finds what one table of a target gets.
 
     `source`: the table.  `made`: as it is made at the target, under the target's names.  `servers`: source, target.
     `equalities`: how the source compares its texts.  `names`: of the columns at the target.
     """
-    return _Maker(source, made, definition, target, servers, equalities, names).table()
-
-
-class _Maker:
-    """Makes one table."""
 
     def __init__(
         self,
@@ -99,10 +85,11 @@ class _Maker:
         self._left_out: list[LeftOut] = []
 
     def table(self) -> WholeTable:
+        """Returns it."""
         clauses = {name: self._clause(old, name) for old, name in self._names.items() if name in self._made_columns}
         return WholeTable(
             clauses={name: text for name, text in clauses.items() if text},
-            comment=_mysql_text(self._definition.comment) if self._definition.comment and self._to == "mysql" else "",
+            comment=self._mysql_comment("the table's comment", self._definition.comment) if self._to == "mysql" else "",
             at_once=tuple(self._comments()),
             indexes=tuple(self._indexes()),
             checks=tuple(self._checks()),
@@ -117,8 +104,8 @@ class _Maker:
         words = [self._counter(column) if old in self._definition.counters else self._default(old, column)]
         if old in self._definition.on_update:
             self._leave_out(f"{old} ON UPDATE CURRENT_TIMESTAMP", "the source's log has the time of each change")
-        if self._to == "mysql" and (comment := self._definition.comments.get(old)):
-            words.append(f"COMMENT {_mysql_text(comment)}")
+        if self._to == "mysql" and (comment := self._mysql_comment(old, self._definition.comments.get(old, ""))):
+            words.append(f"COMMENT {comment}")
         return " ".join(filter(None, words))
 
     def _default(self, old: str, column: SourceColumn) -> str:
@@ -149,6 +136,13 @@ class _Maker:
         else:
             self._leave_out(f"{column.name} as a counter", "MySQL counts only the first column of a key")
         return ""
+
+    def _mysql_comment(self, of: str, text: str) -> str:
+        """Returns a comment as a literal of MySQL, whose mode decides what a backslash is."""
+        if "\\" in text:
+            self._leave_out(f"COMMENT of {of}", "a text with a backslash is read in different ways")
+            return ""
+        return quoted(text) if text else ""
 
     def _comments(self) -> list[str]:
         if self._to != "postgres":
@@ -250,7 +244,7 @@ class _Maker:
 
     def _check(self, name: str, clause: str) -> str:
         valid = " NOT VALID" if self._to == "postgres" else ""  # so that it needs no look at the rows under a lock
-        return f"ALTER TABLE {self._place} ADD CONSTRAINT {identifier(self._to, name)} CHECK ({clause}){valid}"
+        return f"ALTER TABLE {self._place} ADD CONSTRAINT {identifier(self._to, _short(name))} CHECK ({clause}){valid}"
 
     # ------------------------------------------------------------------ all
 
@@ -302,12 +296,6 @@ def _characters(column: SourceColumn) -> int:
 def _short(name: str) -> str:
     """Returns a name that PostgreSQL does not cut."""
     return name.encode()[:63].decode(errors="ignore")
-
-
-def _mysql_text(text: str) -> str:
-    if "\\" in text:
-        raise TargetError(f"the comment {text!r} has a backslash", "make the table by hand")
-    return quoted(text)
 
 
 def _postgres_text(text: str) -> str:

@@ -32,7 +32,7 @@ _NUMBERS: Final = ("bigint", "int", "smallint", "mediumint", "tinyint", "integer
 
 
 class Rule(enum.Enum):
-    """What a foreign key does with a child whose parent goes, or changes what is referred to."""
+    """Effect of a foreign key on a child whose parent goes, or changes what is referred to."""
 
     REFUSES = "refuses"
     FOLLOWS = "follows"

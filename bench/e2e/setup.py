@@ -31,7 +31,7 @@ TWO_WAY: Final[Mapping[str, Mapping[str, Any]]] = {
     "up": {**SITES, "conflicts": {"arbiter": "b", "default": "arrival"}},
     "down": {**SITES, "conflicts": {"arbiter": "a", "default": "arrival"}},
 }
-"""What a feed of two sites has in its YAML: names alone, or those and an arbiter at its target or its source."""
+"""Keys of a feed of two sites in its YAML: names alone, or those and an arbiter at its target or its source."""
 
 
 @dataclasses.dataclass(frozen=True)

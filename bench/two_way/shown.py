@@ -13,7 +13,7 @@ Found = Mapping[str, Any]
 
 
 def rates(found: Found) -> str:
-    """Of a suite of `bench.e2e`."""
+    """Table of rates of a suite of `bench.e2e`."""
     header = ("feed", "rows/s", "spread", "ratio", "CPU s a million rows, ours")
     return table(header, [_rate(setup) for setup in found["setups"]])
 
@@ -26,7 +26,7 @@ def _rate(setup: Found) -> list[str]:
 
 
 def marks(found: Found) -> str:
-    """Of the suite of that name: each setup against the one before it that has none."""
+    """Table of the suite of that name: each setup against the one before it that has none."""
     lines, plain = [], 0.0
     for setup in found["setups"]:
         octets = setup["target_log_bytes_a_change"]["median"]
@@ -36,7 +36,7 @@ def marks(found: Found) -> str:
 
 
 def live(found: Found) -> str:
-    """Of a steady load."""
+    """Table of delays under a steady load."""
     header = ("feed", *(f"{name}, CPU s a million rows" for name in PROCESSES), "s behind at the end")
     lines = [
         [
@@ -50,7 +50,7 @@ def live(found: Found) -> str:
 
 
 def both(found: Found) -> str:
-    """Of `bench.two_way.both`; a ratio is taken within each round."""
+    """Table of `bench.two_way.both`; a ratio is taken within each round."""
     header = ("pair", "one way, rows/s", "both at once", "ratio", "passing what came")
     lines = []
     for pair, rounds in found["pairs"].items():

@@ -41,7 +41,7 @@ class StampedSite(Site):
 
     @property
     def clock(self) -> int:
-        """What the clock shows, in microseconds."""
+        """Time that the clock shows, in microseconds."""
         return max((self.now + self.skew) // self._grain * self._grain, 1)
 
     def knows(self, opened: Opened) -> None:

@@ -257,7 +257,7 @@ def test_what_waits_behind_a_failed_row_is_told_too_and_an_operator_decides(made
 
 
 def test_the_later_commit_stays_where_no_column_tells(made: Made) -> None:
-    """Of the spoke's own changes its log has the order, whenever they came (row 3)."""
+    """The spoke's log has the order of its own changes, whenever they came (row 3)."""
     up = made("mysql", "postgres_source")
     rig = up.rig
     up.tables(["timed"])

@@ -57,7 +57,7 @@ def has(node: Node, table: str, column: str) -> bool:
 
 
 def halted(feed: Direction) -> str:
-    """What a feed says that has ended for the operator."""
+    """Words of a feed that has ended, for the operator."""
     assert feed.process is not None
     assert feed.process.code(60) == OPERATOR, feed.said()
     return " ".join(feed.said().split())

@@ -38,7 +38,7 @@ CREATE TABLE item (
     price numeric(9,2) NOT NULL DEFAULT 1.50, name varchar(40) NOT NULL DEFAULT 'it''s 100% new',
     day date DEFAULT '2020-02-29',
     made timestamp(3) DEFAULT now(), seen timestamptz DEFAULT CURRENT_TIMESTAMP, note text, flag boolean DEFAULT true,
-    token uuid DEFAULT gen_random_uuid(),
+    token uuid DEFAULT gen_random_uuid(), doc jsonb DEFAULT '{}',
     CONSTRAINT dear CHECK (price >= 0 AND shop <> 5),
     CONSTRAINT coded CHECK (name IN ('a', 'b') OR char_length(name) > 2),
     CONSTRAINT odd CHECK (name ~ '^[a-z]')
@@ -49,6 +49,7 @@ CREATE INDEX cheap ON item (price) WHERE price < 2;
 CREATE INDEX folded ON item (lower(name));
 COMMENT ON TABLE item IS 'what is 100% sold';
 COMMENT ON COLUMN item.id IS 'a number';
+COMMENT ON COLUMN item.note IS 'before \\ behind';
 """
 
 
@@ -141,10 +142,11 @@ async def test_tables_of_postgres_are_made_whole(pair: Pair) -> None:
     if pair.to_postgres:
         assert checks == {"dear", "coded", "odd"} and names == {"by_shop", "by_note", "cheap", "folded"}
         assert left_out(plan) == set()
+        assert "doc" in made.defaults and made.comments["note"] == "before \\ behind"
     else:
         assert {"dear", "coded"} <= checks and "odd" not in checks
         assert {"by_shop", "by_note"} <= names and not {"cheap", "folded"} & names
-        assert {"INDEX cheap", "INDEX folded", "CHECK odd", "number as a counter"} <= left_out(plan)
+        assert {"INDEX cheap", "INDEX folded", "CHECK odd", "number as a counter", "COMMENT of note"} <= left_out(plan)
     assert [s for s in await init_plan(pair.feed(), indexes=True) if s.applied and s.side == "target"] == []
 
 

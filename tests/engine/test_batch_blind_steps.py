@@ -172,7 +172,7 @@ def test_rows_that_others_may_refer_to_stay_in_log_order() -> None:
 
 
 def test_a_change_alone_may_clear_what_refers_to_its_row_and_a_key_changes_in_its_place() -> None:
-    """Of several, an earlier one may take a child elsewhere: that is not in the way."""
+    """An earlier one of several may take a child elsewhere: that is not in the way."""
     child = TableName("shop", "child")
     tied = binding(msgspec.structs.replace(TABLE, references=(ForeignKey("f", child, ("t",), NAME, ("id",)),)))
     of = (("0-1", 1, 0),)

@@ -59,7 +59,7 @@ def decided(words: TableWords, met: Met, commit_us: int) -> Outcome:
 
 
 def test_what_nothing_tells_is_parked() -> None:
-    """Of the row of its key, and of one that holds a unique value."""
+    """Writers of the row of its key, and of one that holds a unique value."""
     for at_us, outcome in ((9, Outcome.WRITE), (11, Outcome.VERDICT), (0, Outcome.PARK)):
         writer = Writer(WrittenBy.ARBITER, at_us)
         met = Met((1, "a", "z"), unseen=True, writer=writer)
