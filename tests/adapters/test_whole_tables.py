@@ -25,7 +25,8 @@ CREATE TABLE item (
     day date DEFAULT '2020-02-29', made datetime(3) DEFAULT CURRENT_TIMESTAMP(3),
     seen timestamp NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, note text,
     code varchar(20) COLLATE utf8mb4_bin, flag bit(1) DEFAULT b'1', big bigint unsigned DEFAULT 18446744073709551615,
-    wide varchar(700), KEY by_wide (wide), KEY by_shop (shop, price), KEY by_name (name(10)), KEY by_note (note(100)), FULLTEXT KEY words (note),
+    wide varchar(700), KEY by_wide (wide),
+    KEY by_shop (shop, price), KEY by_name (name(10)), KEY by_note (note(100)), FULLTEXT KEY words (note),
     CONSTRAINT dear CHECK (price >= 0 AND shop <> 5),
     CONSTRAINT coded CHECK (state IN ('new', 'sold') OR char_length(code) > 2),
     CONSTRAINT named CHECK (name <> 'nobody'), CONSTRAINT of_shop FOREIGN KEY (shop) REFERENCES shop (id)
