@@ -40,6 +40,8 @@ OPEN_SECONDS, CUT_SECONDS = 5.0, 6.0
 INIT_SECONDS = 60.0
 QUIET_SECONDS = 60.0
 LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 10.0
+"""A shop tries again so long: at a site a row of the other may show for a round trip over its own newer one."""
 PRICES = {"eu": "11.11", "us": "22.22"}
 
 
@@ -69,7 +71,6 @@ class Pair:
             "sites": {"eu": source_url(eu), "us": through},
             "conflicts": {"arbiter": "eu", "default": "arbiter"},
             "permit": {"lag": "5m", "after": "3s"},
-            "lanes": 1,
             "tables": [{"source": f"{SCHEMA}.*"}],
         }
         private_files.write(self._path, yaml.safe_dump(words, sort_keys=False).encode())
@@ -115,7 +116,7 @@ class Work:
 
     def _run(self, shop: Shop, url: str, rate: int, seed: int) -> None:
         try:
-            self._result.append(shop.run(url, MOST_CHANGES, seed, rate, self._end, self._note))
+            self._result.append(shop.run(url, MOST_CHANGES, seed, rate, self._end, self._note, PATIENCE_SECONDS))
         except BaseException as error:
             self._failures.append(error)
 

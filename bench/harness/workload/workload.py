@@ -24,14 +24,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import asyncpg
 import pymysql
 
-from bench.harness.session import Endpoint, Flavor, MySqlSession, connection
+from bench.harness.session import Endpoint, Flavor, MySqlSession, Session, connection
 from bench.harness.workload.tables import Table, source_ddl, target_ddl
 
 LARGE_TRANSACTION_ROWS = 50
 PACKET_CHANGES = 500
 PACED_PACKETS_PER_SECOND = 20
+AGAIN_SECONDS = 0.05
+REFUSED = (
+    asyncpg.IntegrityConstraintViolationError, asyncpg.DeadlockDetectedError, pymysql.IntegrityError,
+    pymysql.OperationalError,
+)  # fmt: skip
 
 
 class Kind(enum.Enum):
@@ -142,20 +148,24 @@ class Workload(abc.ABC):
         rate: float | None = None,
         stop: threading.Event | None = None,
         progress: Callable[[int], object] | None = None,
+        patience: float = 0.0,
     ) -> Counts:
         """Commit `changes` row changes at the source, at most `rate` a second, until done or `stop` is set.
 
         `endpoint`: a URL with a database, a session, or a PyMySQL connection opened with MULTI_STATEMENTS.
-        `progress`: called after each packet with the changes made so far.
+        `progress`: called after each packet with the changes made so far.  `patience`: seconds for which a transaction
+        is sent again that the server refuses, as others write there too; each is a packet then.
         """
         opened = MySqlSession(endpoint) if isinstance(endpoint, pymysql.Connection) else endpoint
         session, close = connection(opened)
         render = render_postgres if session.flavor is Flavor.POSTGRES else render_mysql
         packet_changes = PACKET_CHANGES if rate is None else max(1, int(rate / PACED_PACKETS_PER_SECOND))
+        if patience:
+            packet_changes = 1
         counts, begun = Counts(), time.monotonic()
         try:
             for packet in _packets(self.transactions(changes, seed), packet_changes):
-                session.send(render(packet))
+                _send(session, render(packet), patience)
                 counts.add(packet)
                 if progress:
                     progress(counts.changes)
@@ -187,6 +197,21 @@ class Workload(abc.ABC):
         """A decimal of two places, sometimes negative."""
         cents = int(self._rng.random() * 10_000_000) - 500_000
         return f"{'-' if cents < 0 else ''}{abs(cents) // 100}.{abs(cents) % 100:02}"
+
+
+def _send(session: Session, script: str, patience: float) -> None:
+    """Send a script; while patience lasts, again where a unique value or a lock is another's for the moment."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            session.send(script)
+        except REFUSED:
+            if time.monotonic() >= end:
+                raise
+            session.send("ROLLBACK")
+            time.sleep(AGAIN_SECONDS)  # until the next attempt
+        else:
+            return
 
 
 def _packets(transactions: Iterator[Transaction], changes: int) -> Iterator[list[Transaction]]:
