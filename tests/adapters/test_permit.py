@@ -73,7 +73,7 @@ def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb
         assert "no sign of life" in said(back) and "is not ready" in said(there)
         assert not pair.equal(), "nothing is applied"
         link.mend()
-        until(pair.equal, "equal rows")
+        until(lambda: pair.equal() and all_feeds(pair, applies), "equal rows, and two feeds that say they apply")
         there.command("pause")
         until(lambda: holds(pair, back), "the sister of one that is paused holds")
         pair.write([3])
