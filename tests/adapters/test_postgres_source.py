@@ -554,12 +554,16 @@ def killed(rig: Rig, workload: Workload, kills: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "size"), [(15_000, 8_000), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["120 MB", "1 GB"]
+    ("rows", "size"), [(30_000, 8_000), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["240 MB", "1 GB"]
 )
 def test_a_large_transaction_comes_in_parts(
     rows: int, size: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
-    """Memory stays flat however large a transaction is, also where the run is killed in the middle of it."""
+    """Memory stays flat however large a transaction is, also where the run is killed in the middle of it.
+
+    A process takes 107 MiB at rest; 32 MiB of rows under way, their text and their copies add 70 to 115 MiB.
+    One that held the transaction would take 350 MiB and more.
+    """
     rig = made(make_rig, make_postgres(), postgres, "large", batch_rows=500)
     process = rig.run()
     rig.at_source(f"INSERT INTO item SELECT n, repeat('x', {size}), 1 FROM generate_series(1, {rows}) AS n")
@@ -575,7 +579,7 @@ def test_a_large_transaction_comes_in_parts(
     process.stop()
     rig.catch_up()
     rig.assert_exact()
-    assert most < 200 << 20, f"{most >> 20} MiB"
+    assert most < 280 << 20, f"{most >> 20} MiB"
 
 
 def count(rig: Rig) -> int:
