@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
 from tidelock.adapters.config.permit import FeedPermit
+from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
@@ -266,6 +267,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     permit: Annotated[
         FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
     ] = None
+    ddl: Annotated[FeedDdl, Meta(description="What becomes of schema changes, by their kinds.")] = FeedDdl()
     conflicts: Annotated[
         FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
     ] = None

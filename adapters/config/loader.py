@@ -32,6 +32,7 @@ from tidelock.adapters.config.feed import (
     yaml_keys,
 )
 from tidelock.adapters.config.permit import LEAST_AFTER_US, FeedPermit
+from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.engine.capture.pattern import Pattern, PatternError
@@ -39,7 +40,8 @@ from tidelock.engine.capture.pattern import Pattern, PatternError
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
 _PARTS = {
-    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts, "permit": FeedPermit
+    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts, "permit": FeedPermit,
+    "ddl": FeedDdl,
 }  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")

@@ -189,10 +189,17 @@ class CaptureMachine:
         tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
         databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
         if tables or databases:
-            shared = ddl.kind is DdlKind.TRUNCATE and any(map(self._mapping.shared, tables))
-            kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
+            kind = DdlKind.OTHER if self._concerns_others(ddl.kind, tables) else ddl.kind
             return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
         return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
+
+    def _concerns_others(self, kind: DdlKind, tables: Sequence[TableName]) -> bool:
+        """Would a statement that is run at the target concern rows of other source tables, or of other sites?
+
+        A feed that goes the other way would bring it back, behind what was made here since."""
+        if kind is DdlKind.ALTERED and self._sites is not None:
+            return True
+        return kind in (DdlKind.TRUNCATE, DdlKind.ALTERED) and any(map(self._mapping.shared, tables))
 
 
 class _Unfiltered(Exception):

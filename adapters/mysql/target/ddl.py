@@ -8,7 +8,7 @@ ran commits with a DELETE, and after DDL, which may be run again until then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tidelock.adapters.mysql.schema import read_tables
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
@@ -19,7 +19,7 @@ from tidelock.adapters.mysql.target.literals import text
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import Failure
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
 
@@ -42,9 +42,15 @@ class DdlRunner:
         self._number = number
 
     async def run(
-        self, ddl: Ddl, statements: Sequence[str], along: Sequence[bytes], votes: Mapping[int, int], id: EffectId
+        self,
+        ddl: Ddl,
+        translated: Callable[[TargetSession], Awaitable[list[str]]],
+        along: Sequence[bytes],
+        votes: Mapping[int, int],
+        id: EffectId,
     ) -> Failure | None:
-        """Run the translated `statements` of `ddl`, unless they ran; those `along` go with a DELETE among them.
+        """Run what `ddl` is `translated` to at the tables as they are, unless it ran; those `along` go with a DELETE
+        among them, else with the note.
 
         `votes` (group to epoch): owners that must stay until the statements have run.  `id`: what a DELETE is marked
         with, as a batch is.
@@ -53,6 +59,8 @@ class DdlRunner:
         async def run(session: TargetSession) -> None:
             if await self._has_passed(session, ddl):
                 return
+            async with session.transaction():
+                statements = await translated(session)
             worker = await self._fencing.open(self._number)
             try:
                 async with session.transaction():
@@ -60,7 +68,9 @@ class DdlRunner:
                     await self._fencing.fence_votes(session, votes)
                     marks = self._bookkeeping.marks(session, id)
                     for statement in statements:
-                        await _run(statement, session, worker, along, marks)
+                        await _run(ddl, statement, session, worker, along, marks)
+                    if along and ddl.kind is not DdlKind.TRUNCATE:
+                        await session.run(list(along))
                     await session.commit()
             finally:
                 await worker.close()
@@ -96,6 +106,7 @@ class DdlRunner:
 
 
 async def _run(
+    ddl: Ddl,
     statement: str,
     fenced: TargetSession,
     worker: TargetSession,
@@ -117,7 +128,7 @@ async def _run(
         match code_of(failed.error):
             case int(code) if code == TABLE_EXISTS:
                 return
-            case int(code) if code == COLUMN_EXISTS:
+            case int(code) if code == COLUMN_EXISTS and ddl.kind is DdlKind.ADD_COLUMN:
                 await _check_columns(statement, worker)
             case _:
                 raise
