@@ -33,7 +33,7 @@ app = typer.Typer(
     "4 failed rows or a halt: an operator is needed.",
 )
 rows = typer.Typer(no_args_is_help=True, help="Look at failed rows (dead letters) and decide about them.")
-ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
+ddl = typer.Typer(no_args_is_help=True, help="Plan schema changes; decide about the statement that halted a feed.")
 
 log = typer.Typer(no_args_is_help=True, help="Decide about records of the log in Kafka that workers cannot read.")
 
@@ -227,6 +227,18 @@ def show_ddl(feed: FeedPath, json: Json = False) -> int:
     from tidelock.adapters.cli.watching import show_ddl
 
     return show_ddl(feed, json)
+
+
+@ddl.command("plan")
+def ddl_plan(
+    file: Annotated[str, typer.Argument(metavar="FILE.sql", help="Statements of the source.", show_default=False)],
+    feed: FeedPath,
+    json: Json = False,
+) -> int:
+    """Show what the feed would make of statements, without a server (exit code 4 if one of them halts it)."""
+    from tidelock.adapters.cli.planning import ddl_plan
+
+    return ddl_plan(file, feed, json)
 
 
 @ddl.command("done")

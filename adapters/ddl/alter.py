@@ -169,7 +169,7 @@ def _drop(reader: Reader) -> list[Clause]:
         return [DropPrimaryKey()]
     if reader.take("PARTITION"):
         _past(reader)
-        return [NotCarried("DROP PARTITION", "it removes rows, and which is not in the log")]
+        return [NotCarried("DROP PARTITION", "it removes rows, and the log does not tell which")]
     what = next((words for words in _DROPPED if reader.take(*words)), None)
     if what is None:
         reader.take("COLUMN")
@@ -246,7 +246,7 @@ def _partition(reader: Reader) -> list[Clause]:
 
 def _moved_partition(reader: Reader) -> list[Clause]:
     _past(reader, groups=True)
-    return [NotCarried("a change of a partition", "it removes or brings rows, and which is not in the log")]
+    return [NotCarried("a change of a partition", "it removes or brings rows, and the log does not tell which")]
 
 
 def _removed(reader: Reader) -> list[Clause]:

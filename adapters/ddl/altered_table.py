@@ -28,7 +28,7 @@ from tidelock.adapters.ddl.operations import (
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.target_shape import TargetShape
 from tidelock.adapters.schema.compatibility import compatible
-from tidelock.adapters.schema.create_table import NAME_BYTES, identifier, qualified
+from tidelock.adapters.schema.create_table import identifier, index_name, qualified, unique_words
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -150,7 +150,8 @@ class _Altered:
             case DropPrimaryKey():
                 return self._unkeyed()
             case AddUnique():
-                return [(6, self._action(f"ADD {self._unique_words(clause)} ({self._listed(clause.columns)})"))]
+                words = unique_words(self._dialect, self._place, clause.name)
+                return [(6, self._action(f"ADD {words} ({self._listed(clause.columns)})"))]
             case DropIndex():
                 return self._index_dropped(clause)
             case RenameIndex():
@@ -231,14 +232,7 @@ class _Altered:
         return ", ".join(map(self._quoted, self._columns(names)))
 
     def _index_name(self, name: str) -> str:
-        """Returns what an index is named here: PostgreSQL's names are of a whole schema, so the table's comes first."""
-        return name if self._dialect == "mysql" else f"{self._place.table}_{name}"
-
-    def _unique_words(self, clause: AddUnique) -> str:
-        name = self._index_name(clause.name)
-        if self._dialect == "mysql":
-            return f"UNIQUE KEY {self._quoted(name)}"
-        return f"CONSTRAINT {self._quoted(name)} UNIQUE" if len(name.encode()) <= NAME_BYTES else "UNIQUE"
+        return index_name(self._dialect, self._place, name)
 
 
 def _reused(clauses: Sequence[Clause]) -> str:

@@ -17,6 +17,7 @@ from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.conflicts import ColumnGroup, FeedConflicts, Stamp, TableConflicts
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
 from tidelock.adapters.config.permit import FeedPermit
+from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
@@ -107,7 +108,7 @@ def config_page() -> str:
     parts += ["\n## `conflicts`\n", _keys(FeedConflicts), "\n## `conflicts` of an entry\n", _keys(TableConflicts)]
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
-    parts += ["\n## `permit`\n", _keys(FeedPermit)]
+    parts += ["\n## `permit`\n", _keys(FeedPermit), "\n## `ddl`\n", _keys(FeedDdl)]
     return "\n".join([*parts, SECRETS, PAIR])
 
 

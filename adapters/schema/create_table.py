@@ -69,12 +69,25 @@ def create_table(source: SourceTable, target: TableName, dialect: Dialect, json:
         columns = ", ".join(identifier(dialect, c) for c in unique.columns)
         if unique.name == "PRIMARY":
             lines.append(f"PRIMARY KEY ({columns})")
-        else:  # PostgreSQL's index names are one namespace a schema, so it chooses them
-            named = "" if dialect == "postgres" else f"KEY {identifier(dialect, unique.name)} "
-            lines.append(f"UNIQUE {named}({columns})")
+        else:
+            lines.append(f"{unique_words(dialect, target, unique.name)} ({columns})")
     engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
     body = ",\n  ".join(lines)
     return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
+
+
+def index_name(dialect: Dialect, table: TableName, name: str) -> str:
+    """Returns what an index of the source is named: PostgreSQL's names are of a whole schema, so the table's comes
+    first."""
+    return name if dialect == "mysql" else f"{table.table}_{name}"
+
+
+def unique_words(dialect: Dialect, table: TableName, name: str) -> str:
+    """Returns the words before the columns of a unique index; PostgreSQL chooses a name where ours would be cut."""
+    made = index_name(dialect, table, name)
+    if dialect == "mysql":
+        return f"UNIQUE KEY {identifier(dialect, made)}"
+    return f"CONSTRAINT {identifier(dialect, made)} UNIQUE" if len(made.encode()) <= NAME_BYTES else "UNIQUE"
 
 
 def _nullability(column: SourceColumn, dialect: Dialect) -> str:

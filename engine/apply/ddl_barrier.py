@@ -36,15 +36,16 @@ class Passage(enum.Enum):
     HALT = "halt"
 
 
-_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE)
+_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE, DdlKind.ALTERED)
+_UNSTAMPED = (DdlKind.TRUNCATE, DdlKind.ALTERED)
 
 
 def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> Passage:
     """Say what becomes of a statement; `passed`: (source, number) of the one that the operator declared done or
-    skipped.  `stamps`: rows are compared by stamps, and a TRUNCATE has none."""
+    skipped.  `stamps`: rows are compared by stamps: a TRUNCATE has none, and a table with them has others beside it."""
     if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         return Passage.PASS
-    applied = ddl.kind in _APPLIED and not (stamps and ddl.kind is DdlKind.TRUNCATE)
+    applied = ddl.kind in _APPLIED and not (stamps and ddl.kind in _UNSTAMPED)
     return Passage.APPLY if applied else Passage.HALT
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
+from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.mapping import Mapping, TableMapping
 from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
@@ -84,7 +83,7 @@ class CaptureMachine:
         loop, echoes, seen = self._loop, self._echoes, None
         for source in chunk.transactions:
             if source.ddl is not None:
-                ddl = self._related(source.ddl)
+                ddl = related(source.ddl, self._mapping, between_sites=self._sites is not None)
                 if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
                     echoes.note_statement(source)
                 continue
@@ -180,26 +179,6 @@ class CaptureMachine:
             return table.apply(row)
         except Untold as error:
             raise _Unfiltered(_untold(table.source, str(error), self._last)) from None
-
-    def _related(self, ddl: Ddl) -> Ddl:
-        """Returns a statement with those of its tables and databases alone that the feed takes; one that names only
-        others says nothing to it."""
-        if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
-            return ddl
-        tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
-        databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
-        if tables or databases:
-            kind = DdlKind.OTHER if self._concerns_others(ddl.kind, tables) else ddl.kind
-            return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
-        return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
-
-    def _concerns_others(self, kind: DdlKind, tables: Sequence[TableName]) -> bool:
-        """Would a statement that is run at the target concern rows of other source tables, or of other sites?
-
-        A feed that goes the other way would bring it back, behind what was made here since."""
-        if kind is DdlKind.ALTERED and self._sites is not None:
-            return True
-        return kind in (DdlKind.TRUNCATE, DdlKind.ALTERED) and any(map(self._mapping.shared, tables))
 
 
 class _Unfiltered(Exception):
