@@ -53,15 +53,16 @@ class FileTables:
 
     def assume(self, operations: Sequence[Operation]) -> None:
         """Take tables that the file has not made to be as these operations need them."""
+        made: set[TableName] = set()
         for one in operations:
             name = self._target_name(one.like if isinstance(one, CreateLike) else one.table)
-            if name in self.tables:
+            if isinstance(one, RenameTable):
+                made.add(self._target_name(one.to))
+            if name in self.tables or name in made:
                 continue
             clauses = one.clauses if isinstance(one, AlterTable) else ()
             self.assumed.append(name)
             self.tables[name] = self._assumed(name, clauses)
-            if isinstance(one, RenameTable):
-                self.follow([one])
 
     def follow(self, operations: Sequence[Operation]) -> None:
         """Note what operations do, once they have run."""
