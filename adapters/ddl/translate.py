@@ -11,12 +11,13 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import JSON, add_columns, add_told, renamed
 from tidelock.adapters.ddl.followed import followed
 from tidelock.adapters.ddl.lexer import NotPlain
-from tidelock.adapters.ddl.operations import DropTable, RenameTable
+from tidelock.adapters.ddl.operations import AlterTable, DropTable, RenameTable
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.rules import ALL, DdlRules, NotFollowed
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import create_table, qualified
+from tidelock.adapters.schema.source_table import projected
 from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -71,17 +72,17 @@ def emptied(
     return tuple(dict.fromkeys(map(target_name, gone)))
 
 
-def renamed_tables(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
-    """Returns the target's tables, by their old and new names, that an ALTERED statement renames."""
-    if ddl.kind is not DdlKind.ALTERED or not any(isinstance(one, RenameTable) for one in operations(ddl)):
+def reshaped(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
+    """Returns the target's tables that have another form, key or name behind an ALTERED statement."""
+    if ddl.kind is not DdlKind.ALTERED or not any(isinstance(one, RenameTable | AlterTable) for one in operations(ddl)):
         return ()
     return tuple(dict.fromkeys(map(target_name, ddl.tables)))
 
 
 def rows_first(ddl: Ddl) -> TargetError:
-    """Returns the refusal to rename a table that has failed rows, which are kept under its name."""
+    """Returns the refusal to change a table that has failed rows, which are kept in its form and by its key."""
     return TargetError(
-        f"a table has failed rows, and cannot get another name before they are ended: {ddl.statement}",
+        f"a table has failed rows, and cannot be changed before they are ended: {ddl.statement}",
         "see `tidelock rows list FEED`; `tidelock rows retry FEED --all`, or `skip`, then `tidelock run FEED`",
     )
 
@@ -96,6 +97,8 @@ def _created(
     if not rules.admits("create_table", "CREATE TABLE"):
         return []
     source, target = created(plain(ddl, "CREATE", "TABLE"), ddl.schema), target_name(ddl.tables[0])
+    if (rule := rules.select(ddl.tables[0])) is not None:
+        source = projected(source, rule.columns, lambda _: {})
     if rules.keeps("drop_table") and target in tables:
         raise NotFollowed(f"the target has {target} still, which it keeps (`lenient`): its rows would be of both")
     return create_table(source, target, dialect, JSON[dialect])

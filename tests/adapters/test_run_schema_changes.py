@@ -96,3 +96,21 @@ def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
     assert rig.command("ddl", "done").code == 0
     assert rig.catch_up_code() == 0, rig.said()
     rig.assert_exact()
+
+
+def test_failed_rows_are_ended_before_their_table_changes(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """They are kept in its form and by its key."""
+    rig = make_rig(mariadb, postgres, "altered", lanes=2)
+    rig.table("note", "id int PRIMARY KEY, v int, w int")
+    rig.catch_up()
+    rig.at_target("ALTER TABLE note ADD CONSTRAINT calm CHECK (v < 5)")
+    rig.at_source("INSERT INTO note VALUES (1, 1, 1), (2, 9, 9)", "ALTER TABLE note DROP PRIMARY KEY, ADD KEY (id)")
+    rig.at_source("UPDATE note SET w = 7 WHERE id = 2")
+    assert rig.catch_up_code() == OPERATOR
+    assert "has failed rows" in rig.said()
+    rig.at_target("ALTER TABLE note DROP CONSTRAINT calm")
+    assert rig.command("rows", "retry", "@", "--all").code == 0
+    assert rig.catch_up_code() == 0, rig.said()
+    assert rig.rows("SELECT id::text, w::text FROM note ORDER BY id") == [("1", "1"), ("2", "7")]

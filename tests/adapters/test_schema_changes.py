@@ -155,6 +155,8 @@ def test_columns_have_their_names_at_the_target_and_those_left_out_stay_out() ->
     assert at("mysql", "ALTER TABLE t ADD d int", rules) == []
     assert at("mysql", "ALTER TABLE t ADD d int, ADD x int", rules) == ["ALTER TABLE t ADD COLUMN a int"]
     assert at("mysql", "ALTER TABLE t ADD UNIQUE (d)", rules) == []
+    (made,) = at("mysql", "CREATE TABLE v (id int PRIMARY KEY, x int UNIQUE, d int)", rules)
+    assert "  a int" in made and "  d " not in made and "UNIQUE KEY x (a)" in made
     for statement in ("ALTER TABLE t RENAME COLUMN x TO y", "ALTER TABLE t RENAME COLUMN b TO d"):
         with pytest.raises(TargetError, match="its `tables` must change with it"):
             at("mysql", statement, rules)

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.translate import emptied, renamed_tables, rows_first, translate
+from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.mysql.schema import read_tables
 from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
@@ -265,8 +265,8 @@ class MySqlSink(ChunkSink):
 
         async def statements(session: TargetSession) -> list[str]:
             there = await read_tables(session.connection, tables)
-            moved = renamed_tables(effect.ddl, self._target_name)
-            if moved and await self._bookkeeping.has_parked(session, moved, everywhere=bool(votes)):
+            changed = reshaped(effect.ddl, self._target_name)
+            if changed and await self._bookkeeping.has_parked(session, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
             return translate(effect.ddl, "mysql", self._target_name, there, self._rules)
 

@@ -23,7 +23,7 @@ import asyncpg
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.translate import emptied, renamed_tables, rows_first, translate
+from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.arbitration import Arbitration
@@ -295,8 +295,8 @@ class PostgresSink(ChunkSink):
 
         async def statements(session: TargetSession) -> list[str]:
             there = await read_tables(session.connection, tables)
-            moved = renamed_tables(effect.ddl, self._target_name)
-            if moved and await self._bookkeeping.has_parked(session.connection, moved, everywhere=bool(votes)):
+            changed = reshaped(effect.ddl, self._target_name)
+            if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
             translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules)
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
