@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
 
 OPERATOR = 4
 ACCOUNT = "id int PRIMARY KEY, mail varchar(40), v int, old int, UNIQUE KEY by_mail (mail)"
