@@ -20,7 +20,7 @@ def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
         return ddl
     tables = tuple(table for table in ddl.tables if mapping.selects(table))
     databases = tuple(name for name in ddl.databases if mapping.draws_on(name))
-    if not tables and not databases:
+    if not (tables or databases):
         return replace(ddl, kind=DdlKind.UNRELATED)
     returns = between_sites and ddl.kind is DdlKind.ALTERED
     kind = DdlKind.OTHER if returns or _is_of_others(ddl.kind, tables, mapping) else ddl.kind
