@@ -69,7 +69,6 @@ class Pair:
             "sites": {"eu": source_url(eu), "us": through},
             "conflicts": {"arbiter": "eu", "default": "arbiter"},
             "permit": {"lag": "5m", "after": "3s"},
-            "lanes": 1,
             "tables": [{"source": f"{SCHEMA}.*"}],
         }
         private_files.write(self._path, yaml.safe_dump(words, sort_keys=False).encode())

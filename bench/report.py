@@ -16,14 +16,26 @@ import typer
 from bench import shown
 from bench.outcome import RESULTS, read
 from bench.shown import PICTURES, Found, Shown
+from bench.two_way import shown as two_way
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance-tables.md"
 SUITES: Final = ("pairs", "lanes", "far", "unique", "hot", "modes", "matrix")
+
+
+def untitled(show: Callable[[Found], str]) -> Callable[[Found], Shown]:
+    """A table alone, without pictures."""
+    return lambda found: (show(found), {})
+
+
 KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     **{f"e2e-{suite}": (f"e2e --suite {suite}", shown.suite) for suite in SUITES},
     "e2e-curve": ("e2e --suite curve", shown.curve),
     "e2e-steady": ("e2e --steady 5000,20000", shown.steady),
     "latency": ("latency", shown.latency),
+    **{f"e2e-{suite}": ("two-way", untitled(two_way.rates)) for suite in ("sites", "arbiter")},
+    "e2e-marks": ("two-way", untitled(two_way.marks)),
+    "two-way-live": ("two-way", untitled(two_way.live)),
+    "two-way-both": ("two-way", untitled(two_way.both)),
     "peers": ("peers", shown.peers),
     "chaos-one": ("chaos --minutes 60", shown.told),
     "micro": ("micro", shown.micro),

@@ -83,11 +83,16 @@ def _served_otherwise(feed: Feed, change: Callable[[Position], str]) -> bool:
         return False
     feed.coverage[f"log: {what}"] += 1
     feed.tell(f"-- the source's log: {what}")
+    lose_readers(feed)
+    return True
+
+
+def lose_readers(feed: Feed) -> None:
+    """All owners' readers lose their connections."""
     for owner in feed.owners:
         if owner.alive and owner.reader is not None:
             owner.reader = None
             owner.post(SourceFailed(Alarm("connection", "connection lost", "wait"), retryable=True))
-    return True
 
 
 def _forgotten(feed: Feed) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.stamp_columns import StampColumns, tombstones_of
 
 NAMES = ("a", "A", "a ", "b", "é", "e", "É", "c")
 POISON = "poison"
@@ -45,7 +48,7 @@ def shape(spec: TargetTable) -> Shape:
 def _logged(column: TargetColumn) -> Column:
     if column.type.startswith("numeric"):
         return Column(column.name, Kind.DECIMAL, precision=9, scale=scale_of(column))
-    return Column(column.name, Kind.INT if column.name == "id" else Kind.TEXT)
+    return Column(column.name, Kind.INT if column.name in ("id", StampColumns().time) else Kind.TEXT)
 
 
 def scale_of(column: TargetColumn) -> int:
@@ -61,6 +64,14 @@ def with_type(spec: TargetTable, column: str, type_: str) -> TargetTable:
 def with_own(spec: TargetTable) -> TargetTable:
     """With a column that only the target has."""
     return msgspec.structs.replace(spec, columns=(*spec.columns, TargetColumn(OWN, "", default=True)))
+
+
+def with_stamps(spec: TargetTable) -> tuple[TargetTable, TargetTable]:
+    """Returns the table with stamps in its rows, and the table of their tombstones."""
+    stamp = tuple(TargetColumn(name, "", nullable=False) for name in (StampColumns().time, StampColumns().site))
+    key = tuple(column for column in spec.columns if column.name in spec.key)
+    dead = msgspec.structs.replace(spec, name=tombstones_of(spec.name), columns=(*key, *stamp))
+    return msgspec.structs.replace(spec, columns=(*spec.columns, *stamp)), dead
 
 
 def with_computed(spec: TargetTable, unique: UniqueKey) -> TargetTable:
@@ -165,6 +176,14 @@ TAG = table(
     (ForeignKey("tag_pet", TableName("shop", "tag"), ("pet",), PET.name, ("id",)),),
 )
 
+# Columns that are merged by value where sites have an arbiter: what is added, the greatest, the smallest.
+NUMBERS = ("count", "peak", "low", "version")
+STOCK = functools.reduce(
+    lambda spec, column: with_type(spec, column, "numeric(9)"),
+    NUMBERS,
+    table("stock", dict.fromkeys(("id", *NUMBERS, "place", "note"), EXACT), ("id",)),
+)
+
 # Two tables of the source become it, of which one has no `tier`: the target fills in its default.
 TIER = "tier"
 POOL = table("pool", {"id": EXACT, TIER: EXACT, "note": EXACT}, ("id",), (UniqueKey(TIER, (TIER,)),))
@@ -179,8 +198,15 @@ FAMILIES = (
 )  # fmt: skip
 CASCADING = (OWNER, PET, TOY, TAG)
 
+# Tables whose rows have stamps, each with its tombstones: for worlds of sites alone.
+STAMPED = {
+    name: with_stamps(table(name, {"id": EXACT, "name": EXACT, "note": EXACT}, ("id",))) for name in ("entry", "spot")
+}
+
 # By the name of the first table.
-BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING, (POOL,))}
+BY_NAME = {
+    family[0].name.table: family for family in (*FAMILIES, CASCADING, (POOL,), (STOCK,), *STAMPED.values())
+}
 
 # How a source logs what its foreign keys cascade: MariaDB and MySQL to 8.4 not at all, MySQL 9.7 each child before its
 # parent, PostgreSQL the parent first (counter-example 11).

@@ -38,7 +38,7 @@ CLEAN, FAILED = 0, 1
 def command(
     seeds: Annotated[int, typer.Option(min=1, help="How many worlds to run.")] = 10_000,
     first: Annotated[int, typer.Option("--from", min=0, metavar="SEED", help="The first seed.")] = FIRST,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", "--processes", min=1, help="Processes at a time.")] = 2,
     changes: Annotated[int, typer.Option(min=1, help="Row changes in each history, at least.")] = DEFAULT_CHANGES,
     first_failure: Annotated[
         bool, typer.Option("--first-failure/--keep-going", help="Start no more seeds once one has failed.")
@@ -65,6 +65,9 @@ def command(
     sites: Annotated[
         bool, typer.Option("--sites", help="Worlds of two to four sites that are all written to.")
     ] = False,
+    stamps: Annotated[
+        bool, typer.Option("--stamps", help="With --sites: the later stamp of a row stays, in rings and meshes too.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> int:
     """Search for faults in simulated worlds: the real engine, a source and a target that do the worst, any time."""
@@ -73,12 +76,16 @@ def command(
     if (journal or owner) and explain is None and not plan:
         raise typer.BadParameter("--journal and --owner need --explain or --plan: a journal holds one run")
     if sites and (mutants or exhaustive or plan or journal or from_journal or save or changes != DEFAULT_CHANGES):
-        raise typer.BadParameter("--sites: with --seeds, --from, --jobs, --first-failure, --shrink, --explain, --json")
+        raise typer.BadParameter(
+            "--sites: with --stamps, --seeds, --from, --processes, --first-failure, --shrink, --explain, --json"
+        )
+    if stamps and not sites:
+        raise typer.BadParameter("--stamps goes with --sites")
     with terminated():
         if sites and explain is not None:
-            return of_sites.explain(explain, json=json)
+            return of_sites.explain(explain, json=json, stamps=stamps)
         if sites:
-            return of_sites.search(first, seeds, jobs, shrink, first_failure=first_failure, json=json)
+            return of_sites.search(first, seeds, jobs, shrink, first_failure=first_failure, json=json, stamps=stamps)
         if mutants:
             return _mutants(jobs, json)
         if exhaustive:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelock.engine.model.errors import DIFFERS
-from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.records import UNKNOWN, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, Equality
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
@@ -143,7 +143,16 @@ def _write_blindly(session: Session, step: UpsertRows) -> None:
     for row in rows:
         if step.displaces:
             session.displaced += _drop_holders(session, step.table, row)
-        session.update_row(step.table, step.table.key_of(row), row, moves=True)
+        session.update_row(step.table, step.table.key_of(row), _overwriting(session, step, row), moves=True)
+
+
+def _overwriting(session: Session, step: UpsertRows, row: Row) -> Row:
+    """Returns what is written of a row: whole, where it is not there or all columns are."""
+    binding = step.table
+    there = session.find(session.table(binding.name), binding, binding.key_of(row)) is not None
+    if not step.columns or not there:
+        return row
+    return tuple(value if at in step.columns or at in binding.key else UNKNOWN for at, value in enumerate(row))
 
 
 # ---------------------------------------------------------------------- replace

@@ -23,9 +23,11 @@ Refusal = Callable[[TableName, Row], bool]
 
 
 class Violation(Exception):
-    """A constraint or the target's own rule refuses a row.  `lacks_parent`: it refers to one that is not there."""
+    """A constraint or the target's own rule refuses a row.  `lacks_parent`: it refers to one that is not there.
+    `has_children`: others refer to it."""
 
     lacks_parent = False
+    has_children = False
 
 
 class Table:

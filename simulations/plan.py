@@ -234,7 +234,7 @@ def _alone(family: str) -> bool:
 
 def _families(chance: Random) -> tuple[str, ...]:
     """Enough families for three tables."""
-    names = sorted(set(catalogue.BY_NAME) - {POOL})
+    names = sorted(set(catalogue.BY_NAME) - {POOL, catalogue.STOCK.name.table, *catalogue.STAMPED})
     chance.shuffle(names)
     chosen: list[str] = []
     tables = 0

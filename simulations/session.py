@@ -172,7 +172,9 @@ class Session:
     def _refuse_children(self, fk: ForeignKey, value: Token, row: Row, but: Token | None = None) -> None:
         children = self._children(fk, value)
         if children and not (fk.child == fk.parent and children == [but]):
-            raise Violation(f"{fk.child} refers to {row} of {fk.parent}")
+            refused = Violation(f"{fk.child} refers to {row} of {fk.parent}")
+            refused.has_children = True
+            raise refused
 
     def _children(self, fk: ForeignKey, value: Token) -> list[Token]:
         child = self.table(fk.child)

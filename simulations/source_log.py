@@ -213,6 +213,10 @@ class Source:
     def put_right(self) -> None:
         self.log = self.right
 
+    def moved_to(self, log: Log) -> None:
+        """The same log is there, at another server or without its oldest files."""
+        self.right = self.log = log
+
     def replace(self, stored: Position) -> str:
         """Another history takes the log's place: reset, or put back and gone on from there, to before `stored` or to
         where less was read than readers have.  Says what it was; '' where there is too little of a log yet."""
@@ -258,7 +262,7 @@ class Source:
             server = replace(log.server, first=stored.file)
         else:
             server = self._another(chance.choice(_MOMENTS) if how == "replica" else 0)
-        self.right = self.log = log.at(server)
+        self.moved_to(log.at(server))
         return how
 
     def _another(self, shift: int) -> Server:

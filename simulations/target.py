@@ -410,7 +410,7 @@ class Target:
                 self._faults.seen("image: a row is not as before")
             for checker in self.checkers:
                 checker.refused(effect, str(error))
-            failure = Failure(ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
+            failure = Failure(ErrorKind.ROW, str(error), self._code(error))
             self._end(work, BatchFailed(effect.id, failure, self._suspects(effect)))
             return
         for other in self.works:
@@ -428,6 +428,10 @@ class Target:
         if effect.held:
             self.opened[effect.id] += 1
             work.post(BatchReady(effect.id))
+
+    def _code(self, error: Violation) -> str:
+        """Returns what the server says of the error besides its words."""
+        return _code(error)
 
     def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
         """Raises Violation."""
@@ -710,12 +714,23 @@ class Target:
         self.ledger.thaw(ledger)
         for checker, memory in zip(self.checkers, memories, strict=True):
             checker.thaw(memory)
+        self._drop_works()
+        for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
+            self.staged[attempt] = self.staged[attempt][1:]
+        self._drop_orders()
+
+    def lose_connections(self) -> None:
+        """All that is under way is rolled back, and nobody is told so for certain."""
+        self._drop_works()
+        self._drop_orders()
+
+    def _drop_works(self) -> None:
         for work in self.works:
             trouble = ErrorKind.IN_DOUBT if work.stage is Stage.COMMITTING else ErrorKind.TRANSIENT
             self._cut_off(work, Failure(trouble, "connection lost"))
         self.works.clear()
-        for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
-            self.staged[attempt] = self.staged[attempt][1:]
+
+    def _drop_orders(self) -> None:
         orders, self._orders = self._orders, []
         for _, order, post in orders:
             lost_connection = Failure(ErrorKind.IN_DOUBT, "connection lost")

@@ -45,6 +45,9 @@ SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables a
 # Whoever ignores it hands that on to what he starts, and a feed under `nohup` goes on when its terminal closes.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# Nothing of what is collected is garbage; `pytest_collection_finish` sets it going again.
+gc.disable()
+
 
 # Of each line one worker has all: modules that share something costly, a session of Spark, tables that were filled or
 # servers of the module's own, which else each worker would start; those whose tests mostly wait: if all workers did at
@@ -66,7 +69,7 @@ LINES = {module: line for line, modules in enumerate(TOGETHER) for module in mod
 # with each kind of command and under each kind of load, and where memory or time is measured.
 AS_USERS_DO = frozenset(
     (
-        *("test_run_exact.py", "test_operator.py", "test_workers.py", "test_hive.py"),
+        *("test_run_exact.py", "test_operator.py", "test_hive.py"),
         *(path.name for path in Path(__file__).parent.joinpath("bench").glob("test_*.py")),
     )
 )
@@ -97,6 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Thousands of tests stay until the end: no collection of garbage need look at them again."""
     gc.freeze()
+    gc.enable()
 
 
 def place(item: pytest.Item) -> int:
@@ -118,6 +122,13 @@ def fork_server() -> Iterator[None]:
 def as_users_do(request: pytest.FixtureRequest, fork_server: None) -> Iterator[None]:
     """Each command of `AS_USERS_DO` has an interpreter of its own."""
     with interpreters() if request.path.name in AS_USERS_DO else nullcontext():
+        yield
+
+
+@pytest.fixture
+def own_interpreters(fork_server: None) -> Iterator[None]:
+    """Each command of the test has an interpreter of its own."""
+    with interpreters():
         yield
 
 

@@ -23,9 +23,11 @@ from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.wiring.capture_order import sites_of
 from tidelock.engine.apply.ddl_barrier import Passage, alarm, judge
 from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.records import Ddl, DdlKind
 
 Outcome: TypeAlias = Literal["applied", "translated", "passed", "halts"]
@@ -84,14 +86,16 @@ class _Plan:
         self._rules = DdlRules(feed.ddl, feed.select)
         self._dialect: Dialect = feed.target_url.dialect
         self._source: Literal["mysql", "mariadb"] = "mariadb" if feed.source_url.scheme == "mariadb" else "mysql"
-        self._sites = feed.sites is not None
+        self._between = sites_of(feed)
         self._stamps = feed.conflicts is not None and feed.conflicts.stamp is not None
         self._tables = FileTables(self._dialect, self._mapping.target)
 
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
         read = classify(Ddl(self.schema, statement, "", 0), self._source)
-        ddl = related(read, self._mapping, between_sites=self._sites)
+        ddl = related(read, self._mapping, between_sites=self._between is not None)
+        if self._between is not None:
+            ddl = ruled(ddl, self._between)
         passage = judge(ddl, None, stamps=self._stamps)
         if passage is Passage.PASS:
             return PlannedStatement(statement, "passed")
@@ -130,7 +134,7 @@ class _Plan:
 
 def _reason(ddl: Ddl) -> str:
     """Returns which clause is not followed, and why; '' where the statement cannot be read as clauses."""
-    if ddl.databases:
+    if ddl.databases or ddl.elsewhere is not None or ddl.kind is DdlKind.TRUNCATE:
         return ""
     try:
         found = operations(ddl)

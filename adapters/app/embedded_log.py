@@ -98,9 +98,6 @@ class EmbeddedLog:
 
     async def _read(self, capture: CaptureProcess, reader: int) -> None:
         while True:
-            if not self._room.is_set():
-                self._heard = None
-                await self._room.wait()
             self._heard = self._heard or time.monotonic()
             batch = await capture.next()
             if isinstance(batch, Failed):
@@ -112,11 +109,17 @@ class EmbeddedLog:
                 capture.learned.clear()
             self._delay = 0.0
             self.proven = True
+            await self._has_room()  # behind the proof: without it a permit holds the feed, and makes no room
             self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
             if self._goal is not None and capture.looked is not None:
                 self._post(GoalSet(max(self._goal, capture.looked, key=lambda place: place.order)))
                 self._goal = None
+
+    async def _has_room(self) -> None:
+        if not self._room.is_set():
+            self._heard = None
+            await self._room.wait()
 
     async def _done(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Does what the target is needed for, and waits for one that cannot now.  Returns whether it is done; else the

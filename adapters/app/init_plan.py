@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
-
+from tidelock.adapters.app.planned_statement import PlannedStatement
+from tidelock.adapters.app.table_plan import table_plan
 from tidelock.adapters.bookkeeping.tables import Lacking, statements_for
-from tidelock.adapters.checks.columns import key_length
 from tidelock.adapters.checks.feed import not_yet
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.source_inspection import SourceView
-from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Dialect, Endpoint
-from tidelock.adapters.operator.stamps import lacking, stamped_tables, without_stamps
+from tidelock.adapters.operator.stamps import lacking, stamped_tables
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
-from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
-from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
-from tidelock.adapters.schema.source_table import SourceTable, UserType
 from tidelock.adapters.schema.stamped_table import StampedTable
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.adapters.wiring.session import session
@@ -30,23 +25,9 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
 
-class PlannedStatement(msgspec.Struct, frozen=True):
-    """One statement of the plan.
-
-    `administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.  For the log in
-    Kafka, `sql` is a command for the shell.  `by_start`: what stores the place to begin at runs it.
-    """
-
-    side: Literal["source", "target", "log"]
-    sql: str
-    why: str
-    administrator: bool = False
-    by_start: bool = False
-
-
-async def init_plan(feed: Feed) -> list[PlannedStatement]:
-    """Returns the statements in the order to run them.  Raises Refused where a side cannot be used, and TargetError,
-    SourceError, LogError.
+async def init_plan(feed: Feed, indexes: bool = False) -> list[PlannedStatement]:
+    """Returns the statements in the order to run them.  `indexes`: also for tables that are there.  Raises CannotRun
+    where a side cannot be used, and TargetError, SourceError, LogError.
     """
     for finding in not_yet(feed):
         raise CannotRun(finding)
@@ -62,7 +43,7 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
             *_grants(await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
             *await _source_bookkeeping(feed),
-            *await _tables(feed, view, target),
+            *await table_plan(feed, source, target, indexes),
             *await _stamps(feed, view, target.dialect),
             *topics,
         ]
@@ -151,52 +132,3 @@ async def _stamps(feed: Feed, view: SourceView, target: Dialect) -> list[Planned
                 lacks = await lacking(server, of_side)
             made += [PlannedStatement(side, sql, lack.what) for lack in lacks for sql in lack.statements]
     return made
-
-
-async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
-    """Returns statements for missing schemas, the types and tables in them, then the foreign keys of those tables."""
-    tables = without_stamps(feed, view.tables)
-    target_of = {name: feed.target_name(name) for name in tables}
-    there = await target.tables(list(target_of.values()))
-    sources = {name: _worded(replicated(feed, table), view, target) for name, table in tables.items()}
-    missing: dict[TableName, TableName] = {}
-    for name, wanted in target_of.items():
-        if wanted not in there and wanted not in missing.values():
-            missing[name] = wanted
-    types = await _types(target, [sources[name] for name in missing])
-    places = {wanted.schema for wanted in missing.values()} | {type_.schema for type_ in types}
-    schemas = sorted(places - await target.schemas())
-    create = f"CREATE {'SCHEMA' if target.dialect == 'postgres' else 'DATABASE'} IF NOT EXISTS"
-    made = [PlannedStatement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
-    made += [PlannedStatement("target", t.statement, f"type {t.schema}.{t.name}") for t in types]
-    for name, wanted in missing.items():
-        made += [
-            PlannedStatement("target", sql, f"table {wanted} for {name}")
-            for sql in create_table(sources[name], wanted, target.dialect)
-        ]
-    for name in missing:
-        keys = add_foreign_keys(sources[name], sources, target_of.__getitem__, view.rules, target.dialect)
-        made += [PlannedStatement("target", sql, f"foreign key of {name}") for sql in keys]
-    return made
-
-
-def _worded(table: SourceTable, view: SourceView, target: Target) -> SourceTable:
-    """Returns a table as the target's dialect can hold it.  Raises CannotRun where it makes no index for the key."""
-    if target.dialect == view.dialect:
-        other = target.dialect == "mysql" and target.mariadb != view.mariadb
-        return reworded(table, mariadb=target.mariadb) if other else table
-    if target.dialect == "postgres":
-        return table
-    made = without_long_keys(from_postgres(table, mariadb=target.mariadb))
-    if long := long_keys(made):
-        raise CannotRun(key_length(table, long[0]))
-    return made
-
-
-async def _types(target: Target, tables: Sequence[SourceTable]) -> list[UserType]:
-    """Returns the types of these tables that the target lacks, each once, in the order to make them."""
-    if target.dialect != "postgres":
-        return []
-    wanted = list(dict.fromkeys(type_ for table in tables for type_ in table.types))
-    there = await target.types([TableName(type_.schema, type_.name) for type_ in wanted])
-    return list({t.statement: t for t in wanted if TableName(t.schema, t.name) not in there}.values())

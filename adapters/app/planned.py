@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
+from tidelock.adapters.app.init_plan import init_plan
+from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.app.removal import removal_plan
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
@@ -23,15 +24,16 @@ class StatementFailed(Exception):
         self.hint = f"{number} of {all} statements ran and stay; correct this one and run it again"
 
 
-async def prepare(feed: Feed, apply: bool) -> list[PlannedStatement]:
+async def prepare(feed: Feed, apply: bool, indexes: bool = False) -> list[PlannedStatement]:
     """Returns what a feed needs before its first run, and with `apply` makes it, but for the place to begin at.
+    `indexes`: plain indexes and checks of all tables, those that are there too.
 
     Raises CannotRun, StatementFailed, SourceError, TargetError, LogError.
     """
-    plan = await init_plan(feed)
+    plan = await init_plan(feed, indexes)
     if apply:
-        await _at_source(feed, [s for s in plan if s.side == "source" and applied(s)])
-        await _at_target(feed, [s for s in plan if s.side == "target" and applied(s)])
+        await _at_source(feed, [s for s in plan if s.side == "source" and s.applied])
+        await _at_target(feed, [s for s in plan if s.side == "target" and s.applied])
         await _make_topics(feed, plan)
     return plan
 
@@ -40,18 +42,13 @@ async def take_away(feed: Feed, apply: bool) -> list[PlannedStatement]:
     """Returns what undoes a feed, and with `apply` does it.  Raises as `prepare` does."""
     plan = await removal_plan(feed)
     if apply:
-        await _at_source(feed, [s for s in plan if s.side == "source" and applied(s)])
+        await _at_source(feed, [s for s in plan if s.side == "source" and s.applied])
         if any(s.side == "log" for s in plan):
             from tidelock.adapters.kafka.removal import remove as remove_topics
 
             await remove_topics(feed.log_url, feed.name)
-        await _at_target(feed, [s for s in plan if s.side == "target" and applied(s)])
+        await _at_target(feed, [s for s in plan if s.side == "target" and s.applied])
     return plan
-
-
-def applied(statement: PlannedStatement) -> bool:
-    """Tells whether the statement is run with `apply`."""
-    return not (statement.administrator or statement.by_start)
 
 
 async def _at_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelock.adapters.app.init_plan import PlannedStatement
 from tidelock.adapters.app.no_workers import still_workers
+from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import SITES, TABLES, quote
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed

@@ -206,6 +206,7 @@ async def _run(
         raise source
     await sites.bind(feed)
     await arbiter.agree(feed)
+    await arbiter.require_times(feed)
     for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
         progress.message(_unmatched(feed, pattern))
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
@@ -213,10 +214,10 @@ async def _run(
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
 
     async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
-        """The statement may make a table of the feed's."""
+        """The statement may make a table of the feed's; one that has run at the target changes nothing there."""
         made = [mapping.target(name) for name in effect.ddl.tables if mapping.selects(name)]
         tables.extend(name for name in made if name not in tables)
-        return await sink.apply_ddl(effect, tables)
+        return await (sink.pass_ddl if effect.ddl.back else sink.apply_ddl)(effect, tables)
 
     life.pulse.begin()
     start = start_of(feed, source)
@@ -250,6 +251,7 @@ async def _run(
             stored=stored,
             forms=forms.all if forms else (),
             tables=tuple(taken.tables.values()),
+            policies=options.policies,
         ),
         capture,
         taken.checkpoint,

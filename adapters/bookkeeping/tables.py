@@ -16,6 +16,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_pair`      | feed of a pair (`pair`)    | whether the sites were made equal, so that both may write        |
 | `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
 | `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
+| `tidelock_statements`| statement that a feed runs | its text, by which it is known in this server's own log          |
+| `tidelock_writers`   | receipt that is not kept   | the transaction, and when it was committed (at an arbiter)       |
 
 - `covered` is as `engine.log.receipts` encodes it.
 - `path` and `marks` are as `engine.model.origin` spells them; `seen` is '' or JSON of a `Position`: of a feed without
@@ -45,6 +47,11 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
   value}`, NULL where no row was meant or stands; `row_key` is for people.  A batch that is sent again counts once.
 - `image` of a verdict is msgpack of `{column: text, bytes or nil}`, NULL where no row stands; `row_key` is the same of
   the key.  At PostgreSQL verdicts are messages in the log, and the table stays empty.
+- `tidelock_statements` has rows at MySQL and MariaDB, of feeds with sites (`bookkeeping.statements`); they are made
+  before the statement runs, and stay.
+
+- `xid` and `committed_at` of a writer are PostgreSQL's; number 0 says since when all of the feed's are there
+  (`postgres.target.row_writers`).  In other databases the table stays empty.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
@@ -67,6 +74,8 @@ SITES: Final = "tidelock_site"
 PAIRS: Final = "tidelock_pair"
 CONFLICTS: Final = "tidelock_conflicts"
 VERDICTS: Final = "tidelock_verdicts"
+STATEMENTS: Final = "tidelock_statements"
+WRITERS: Final = "tidelock_writers"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -80,6 +89,8 @@ TABLES = (
     PAIRS,
     CONFLICTS,
     VERDICTS,
+    STATEMENTS,
+    WRITERS,
 )
 
 _COLUMNS = {
@@ -208,6 +219,20 @@ _COLUMNS = {
   row_key {blob} NOT NULL,
   image {blob},
   PRIMARY KEY (feed, grp, epoch, batch, ordinal)""",
+    "tidelock_statements": """
+  feed varchar(64) NOT NULL,
+  source varchar(255) NOT NULL,
+  number bigint NOT NULL,
+  ordinal int NOT NULL,
+  path varchar(1024) NOT NULL,
+  statement {long_text} NOT NULL,
+  made_at {timestamp} NOT NULL DEFAULT {now},
+  PRIMARY KEY (feed, source, number, ordinal)""",
+    "tidelock_writers": """
+  feed varchar(64) NOT NULL,
+  xid bigint NOT NULL,
+  committed_at {timestamp} NOT NULL,
+  PRIMARY KEY (feed, xid, committed_at)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -18,7 +18,7 @@ class CheckedTable(msgspec.Struct, frozen=True):
 
     `source_dialect`: in which the source is told what to do.  `equalities`: of the source's text columns.  `checks`:
     clauses of the source's check constraints.  `rules`: as in Details, of the source.  `logged`: the source logs what
-    its cascades do.
+    its cascades do.  `names`: of the source's columns, those that they have at the target.
     """
 
     source: SourceTable
@@ -30,6 +30,7 @@ class CheckedTable(msgspec.Struct, frozen=True):
     checks: tuple[str, ...]
     rules: Mapping[str, tuple[str, str]]
     logged: bool
+    names: Mapping[str, str] = {}
 
     @property
     def place(self) -> str:

@@ -16,7 +16,7 @@ from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.looks import check_looks
 from tidelock.adapters.checks.source_inspection import InspectedSource
-from tidelock.adapters.checks.source_view import replicated
+from tidelock.adapters.checks.source_view import names_at_target, replicated
 from tidelock.adapters.checks.stamps import check_stamped, check_stamps
 from tidelock.adapters.checks.tables import check_pair
 from tidelock.adapters.config.feed import Feed
@@ -171,6 +171,7 @@ async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> l
             checks=tuple(clause for _, clause in view.checks.get(name, ())),
             rules={key: rule for (table, key), rule in view.rules.items() if table == name},
             logged=view.logs_cascades,
+            names=names_at_target(feed, source),
         )
         findings += _judged(pair, target_of)
         findings += check_looks(feed, pair)

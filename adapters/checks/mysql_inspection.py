@@ -19,8 +19,10 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.collation import equality
+from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import read_shapes
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable
@@ -70,6 +72,10 @@ class MySqlInspection:
 
     def _unmatched(self) -> list[Finding]:
         return check_patterns(self._feed, self.view.tables, self._grants, self._schemas)
+
+    async def definitions(self) -> dict[TableName, Definition]:
+        """Returns what the feed's tables have besides columns and keys."""
+        return await read_definitions(self._server, list(self.view.tables))
 
     def equalities(self, table: SourceTable) -> dict[str, Equality]:
         """Returns how the source compares its text columns."""

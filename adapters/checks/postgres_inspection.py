@@ -20,10 +20,12 @@ from tidelock.adapters.checks.postgres_tables import check_patterns, check_table
 from tidelock.adapters.checks.source_inspection import Preparation, SourceView
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.postgres.catalogue import AsyncServer
+from tidelock.adapters.postgres.definitions import read_definitions
 from tidelock.adapters.postgres.schema import is_replicated, read_rows, read_rules, tables_of
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.session import SessionSettings
@@ -73,6 +75,13 @@ class PostgresInspection:
     async def removals(self) -> list[Preparation]:
         """Lists the statements that drop the feed's slot and publication.  Raises CannotRun while the slot is read."""
         return [*slot_removals(self._feed, self._facts), *publication_removals(self._facts)]
+
+    async def definitions(self) -> dict[TableName, Definition]:
+        """Returns what the feed's tables have besides columns and keys.  Raises SourceError."""
+        try:
+            return await read_definitions(AsyncServer(self._connection), list(self.view.tables))
+        except SERVER_ERRORS as problem:
+            raise _refused(self._feed.source_url, problem) from None
 
     def equalities(self, table: SourceTable) -> dict[str, Equality]:
         """Returns how the source compares the text columns: by their bytes, where the collation is deterministic."""

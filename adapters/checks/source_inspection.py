@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import Position, TableName
@@ -62,6 +63,10 @@ class InspectedSource(Protocol):
 
     async def removals(self) -> list[Preparation]:
         """Lists the statements that undo what `init` or a first run has made at the source.  Raises CannotRun."""
+        ...
+
+    async def definitions(self) -> dict[TableName, Definition]:
+        """Returns what the feed's tables have besides columns and keys."""
         ...
 
     def equalities(self, table: SourceTable) -> dict[str, Equality]:

@@ -13,7 +13,7 @@ from tidelock.adapters.mysql.connection import connect, reader_endpoint
 from tidelock.adapters.ports.finding import error
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun
-from tidelock.adapters.schema.source_table import SourceTable, projected
+from tidelock.adapters.schema.source_table import SourceTable, kept_names, projected
 from tidelock.engine.model.records import TableName
 
 
@@ -38,6 +38,13 @@ async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
         yield server
     finally:
         server.close()
+
+
+def names_at_target(feed: Feed, source: SourceTable) -> dict[str, str]:
+    """Returns the columns of a table that the feed carries over, with their names at the target."""
+    rule = feed.select(source.name)
+    assert rule is not None, "only selected tables are read"
+    return kept_names(source, rule.columns)
 
 
 def replicated(feed: Feed, source: SourceTable) -> SourceTable:

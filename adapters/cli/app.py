@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.halts_app import ddl, log
+from tidelock.adapters.cli.options import Apply, FeedPath, Json, Patience, Replace, SourceTables, Yes
 from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
+from tidelock.adapters.cli.rows_app import rows
 
-SourceTables: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
-]
-FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-RowIds: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help="As `rows list` shows them.", show_default=False)
-]
-OfTable: TypeAlias = Annotated[str, typer.Option("--table", metavar="DB.TABLE", help="All failed rows of a table.")]
-Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="All failed rows of the feed.")]
 REST = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 app = typer.Typer(
@@ -32,10 +25,6 @@ app = typer.Typer(
     "Exit codes: 0 ok, 1 unreachable or refused by check, 2 bad YAML or usage, 3 differences found, "
     "4 failed rows or a halt: an operator is needed.",
 )
-rows = typer.Typer(no_args_is_help=True, help="Look at failed rows (dead letters) and decide about them.")
-ddl = typer.Typer(no_args_is_help=True, help="Plan schema changes; decide about the statement that halted a feed.")
-
-log = typer.Typer(no_args_is_help=True, help="Decide about records of the log in Kafka that workers cannot read.")
 
 
 def _show_version(wanted: bool) -> None:
@@ -61,13 +50,16 @@ def root(
 @app.command()
 def init(
     feed: FeedPath,
-    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    apply: Apply = False,
+    indexes: Annotated[
+        bool, typer.Option("--indexes", help="Also plain indexes and checks that tables which are there lack.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Print (or run) what a feed needs: grants, bookkeeping, missing target tables."""
     from tidelock.adapters.cli.preparing import init
 
-    return init(feed, apply, json)
+    return init(feed, apply, json, indexes)
 
 
 @app.command()
@@ -79,11 +71,7 @@ def check(feed: FeedPath, json: Json = False) -> int:
 
 
 @app.command()
-def remove(
-    feed: FeedPath,
-    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
-    json: Json = False,
-) -> int:
+def remove(feed: FeedPath, apply: Apply = False, json: Json = False) -> int:
     """Print (or run) what takes a feed away: its slot, its publication, its bookkeeping. Replicated rows stay."""
     from tidelock.adapters.cli.preparing import remove
 
@@ -158,118 +146,6 @@ def resume(feed: FeedPath, json: Json = False) -> int:
     return set_state(feed, "running", json)
 
 
-@rows.command("list")
-def list_rows(
-    feed: FeedPath,
-    table: OfTable = "",
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
-    json: Json = False,
-) -> int:
-    """List failed rows, oldest first (exit code 4 if there are any)."""
-    from tidelock.adapters.cli.watching import list_rows
-
-    return list_rows(feed, table, limit, json)
-
-
-@rows.command("show")
-def show_row(
-    feed: FeedPath,
-    row_id: Annotated[str, typer.Argument(metavar="ID", help="As `rows list` shows it.", show_default=False)],
-    json: Json = False,
-) -> int:
-    """Show a failed row, before and after its change."""
-    from tidelock.adapters.cli.watching import show_row
-
-    return show_row(feed, row_id, json)
-
-
-@rows.command("retry")
-def retry_rows(
-    feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
-) -> int:
-    """Apply failed rows again, always all of a table together: an ID stands for its table."""
-    from tidelock.adapters.cli.watching import queue
-
-    return queue(feed, "retry", ids or [], table, everything, json)
-
-
-@rows.command("skip")
-def skip_rows(
-    feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
-) -> int:
-    """Drop failed rows: their changes are never applied."""
-    from tidelock.adapters.cli.watching import queue
-
-    return queue(feed, "skip", ids or [], table, everything, json)
-
-
-@rows.command("take-source")
-def take_source(
-    feed: FeedPath,
-    ids: RowIds = None,
-    table: OfTable = "",
-    everything: Everything = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long nothing may happen before it gives up.")
-    ] = 120,
-    json: Json = False,
-) -> int:
-    """Have the feed write what the source has now of failed rows, and end them (exit code 4 if some are left)."""
-    from tidelock.adapters.cli.repairing import take_source
-
-    return take_source(feed, ids or [], table, everything, yes, wait, json)
-
-
-@ddl.command("show")
-def show_ddl(feed: FeedPath, json: Json = False) -> int:
-    """Show the statement that halted the feed."""
-    from tidelock.adapters.cli.watching import show_ddl
-
-    return show_ddl(feed, json)
-
-
-@ddl.command("plan")
-def ddl_plan(
-    file: Annotated[str, typer.Argument(metavar="FILE.sql", help="Statements of the source.", show_default=False)],
-    feed: FeedPath,
-    json: Json = False,
-) -> int:
-    """Show what the feed would make of statements, without a server (exit code 4 if one of them halts it)."""
-    from tidelock.adapters.cli.planning import ddl_plan
-
-    return ddl_plan(file, feed, json)
-
-
-@ddl.command("done")
-def ddl_done(feed: FeedPath, json: Json = False) -> int:
-    """Go on: you have made the statement's change at the target by hand."""
-    from tidelock.adapters.cli.watching import pass_ddl
-
-    return pass_ddl(feed, "done", json)
-
-
-@ddl.command("skip")
-def ddl_skip(feed: FeedPath, json: Json = False) -> int:
-    """Go on without the statement's change at the target."""
-    from tidelock.adapters.cli.watching import pass_ddl
-
-    return pass_ddl(feed, "skipped", json)
-
-
-@log.command("skip")
-def log_skip(
-    feed: FeedPath,
-    partition: Annotated[int, typer.Option(help="The partition, as `status` names it.", show_default=False)],
-    offset: Annotated[int, typer.Option(help="The record's offset there.", show_default=False)],
-    json: Json = False,
-) -> int:
-    """Pass over one record that is none of the publisher's, and keep a copy of it."""
-    from tidelock.adapters.cli.log_records import skip
-
-    return skip(feed, partition, offset, json)
-
-
 @app.command()
 def replay(
     journal: Annotated[str, typer.Argument(metavar="JOURNAL", help="A recorded run.", show_default=False)],
@@ -333,7 +209,7 @@ def copy(
         bool, typer.Option("--keep", help="Leave rows that the target holds, and pass over source rows that clash.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Queue nothing; show how far copies are.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
+    yes: Replace = False,
     json: Json = False,
 ) -> int:
     """Copy the rows that exist already, while the feed runs, and show how far it is; Ctrl-C ends only the showing."""
@@ -352,10 +228,8 @@ def repair(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print statements that would repair the rows now, and queue nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long nothing may happen before it gives up.")
-    ] = 120,
+    yes: Yes = False,
+    wait: Patience = 120,
     json: Json = False,
 ) -> int:
     """Have the feed write rows again that verify found to differ (exit code 4 if some are left)."""
@@ -365,12 +239,7 @@ def repair(
 
 
 @app.command()
-def resync(
-    feed: FeedPath,
-    table: SourceTables = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
-    json: Json = False,
-) -> int:
+def resync(feed: FeedPath, table: SourceTables = None, yes: Replace = False, json: Json = False) -> int:
     """Let a feed that cannot read on go on at the source's present place; its next run copies the tables anew first."""
     from tidelock.adapters.cli.resyncing import resync
 
@@ -378,12 +247,7 @@ def resync(
 
 
 @app.command()
-def sequences(
-    feed: FeedPath,
-    table: SourceTables = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
-    json: Json = False,
-) -> int:
+def sequences(feed: FeedPath, table: SourceTables = None, apply: Apply = False, json: Json = False) -> int:
     """Print (or run) what sets the target's sequences to where the source's are, for the end of a move."""
     from tidelock.adapters.cli.sequencing import sequences
 

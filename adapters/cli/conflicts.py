@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
+from tidelock.adapters.cli.options import FeedPath, Json
+
 conflicts = typer.Typer(no_args_is_help=True, help="Look at rows that lost in conflicts of two sites, or write them.")
 
-_Feed = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
 _Id = Annotated[str, typer.Argument(metavar="ID", help="As `conflicts list` shows it.", show_default=False)]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @conflicts.command("list")
 def list_lost(
-    feed: _Feed,
+    feed: FeedPath,
     table: Annotated[str, typer.Option("--table", metavar="DB.TABLE", help="Of one table of the target.")] = "",
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
-    json: _Json = False,
+    json: Json = False,
 ) -> int:
     """List what was meant and does not stand, newest first."""
     from tidelock.adapters.cli.lost_rows import list_lost
@@ -27,7 +27,7 @@ def list_lost(
 
 
 @conflicts.command("show")
-def show_lost(feed: _Feed, row_id: _Id, json: _Json = False) -> int:
+def show_lost(feed: FeedPath, row_id: _Id, json: Json = False) -> int:
     """Show a row that lost, and the row that stood when it was decided."""
     from tidelock.adapters.cli.lost_rows import show_lost
 
@@ -35,7 +35,7 @@ def show_lost(feed: _Feed, row_id: _Id, json: _Json = False) -> int:
 
 
 @conflicts.command("apply")
-def apply_lost(feed: _Feed, row_id: _Id, json: _Json = False) -> int:
+def apply_lost(feed: FeedPath, row_id: _Id, json: Json = False) -> int:
     """Write a row that lost, at the feed's target, as a change of today; its failed row, if there is one, ends."""
     from tidelock.adapters.cli.lost_rows import apply_lost
 

@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from tidelock.adapters.cli.options import Json
+
 PairPath: TypeAlias = Annotated[str, typer.Argument(metavar="PAIR", help="The pair's YAML file.", show_default=False)]
 SiteName: TypeAlias = Annotated[str, typer.Argument(metavar="SITE", help="Name of a site.", show_default=False)]
 FromSite: TypeAlias = Annotated[
@@ -15,7 +17,9 @@ Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Do it instead o
 Replace: TypeAlias = Annotated[
     bool, typer.Option("--replace", help="Tables that hold rows there already are replaced by the copy.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Equal: TypeAlias = Annotated[
+    bool, typer.Option("--equal", help="The sites hold equal rows already: compare them, and copy none.")
+]
 Wait: TypeAlias = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long a feed may take to catch up.")
 ]
@@ -50,12 +54,13 @@ def init(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
+    equal: Equal = False,
     wait: Wait = 60,
 ) -> int:
     """Make all sites equal to one, and open them to writers; can be run again after it died anywhere."""
     from tidelock.adapters.cli.pairing import init
 
-    return init(path, from_site, apply, replace, wait)
+    return init(path, from_site, apply, replace, equal, wait)
 
 
 @pair.command()
@@ -65,12 +70,13 @@ def add(
     from_site: FromSite,
     apply: Apply = False,
     replace: Replace = False,
+    equal: Equal = False,
     wait: Wait = 60,
 ) -> int:
     """Make one more site equal to that which it hangs on, and open it; the file names it already."""
     from tidelock.adapters.cli.pairing import add
 
-    return add(path, site, from_site, apply, replace, wait)
+    return add(path, site, from_site, apply, replace, equal, wait)
 
 
 @pair.command()
@@ -120,3 +126,11 @@ def remove(path: PairPath, site: SiteName, apply: Apply = False, json: Json = Fa
     from tidelock.adapters.cli.pairing import remove
 
     return remove(path, site, apply, json)
+
+
+@pair.command()
+def rewound(path: PairPath, site: SiteName, apply: Apply = False) -> int:
+    """Let a pair go on whose spoke's server has lost its last commits in a crash, and which halted for that."""
+    from tidelock.adapters.cli.pair_rewound import rewound
+
+    return rewound(path, site, apply)

@@ -20,6 +20,7 @@ from tidelock.adapters.config.pair import Pair, PairFeed, load, texts
 
 if TYPE_CHECKING:
     from tidelock.adapters.config.edges import Edge
+    from tidelock.adapters.pair.beginning import Rows
     from tidelock.adapters.pair.overview import FeedOverview
     from tidelock.adapters.verify.report import VerifyReport
 
@@ -58,19 +59,25 @@ def check(path: str, json: bool) -> int:
 # ------------------------------------------------------------------ begin
 
 
-def init(path: str, site: str, apply: bool, replace: bool, wait: float) -> int:
+def init(path: str, site: str, apply: bool, replace: bool, equal: bool, wait: float) -> int:
     """Opens all edges from a site outwards, or prints what that needs; returns the exit code."""
-    pair = load(path)
-    return _begun(pair, _rooted(pair, site), apply, replace, wait)
+    rows, pair = _rows(replace, equal), load(path)
+    return _begun(pair, _rooted(pair, site), apply, rows, wait)
 
 
-def add(path: str, site: str, from_site: str, apply: bool, replace: bool, wait: float) -> int:
+def add(path: str, site: str, from_site: str, apply: bool, replace: bool, equal: bool, wait: float) -> int:
     """Opens the edge of one site; returns the exit code."""
     pair = load(path)
     edges = [edge for edge in _rooted(pair, from_site) if edge.ends == (from_site, site)]
     if not edges:
         raise CommandError(f"{path}: no edge ties {site} to {from_site}", f"Add {from_site}-{site} to `edges`")
-    return _begun(pair, edges, apply, replace, wait)
+    return _begun(pair, edges, apply, _rows(replace, equal), wait)
+
+
+def _rows(replace: bool, equal: bool) -> Rows:
+    if replace and equal:
+        raise CommandError("--replace copies rows over those that are there, and --equal copies none: one of them")
+    return "replaced" if replace else "equal" if equal else "none"
 
 
 def _rooted(pair: Pair, site: str) -> Sequence[Edge]:
@@ -84,24 +91,27 @@ def _rooted(pair: Pair, site: str) -> Sequence[Edge]:
         raise CommandError(f"{pair.path}: {error}") from None
 
 
-def _begun(pair: Pair, edges: Sequence[Edge], apply: bool, replace: bool, wait: float) -> int:
+def _begun(pair: Pair, edges: Sequence[Edge], apply: bool, rows: Rows, wait: float) -> int:
     if not apply:
         return _planned(pair)
     from tidelock.adapters.cli.termination import terminated
     from tidelock.adapters.pair.beginning import Beginning, Refused
 
     def verify(feed: Feed) -> VerifyReport:
-        from tidelock.adapters.cli.verifying import Screen
+        from tidelock.adapters.cli.verifying import Screen, print_report
         from tidelock.adapters.verify.verify import verify as verify_feed
 
         with Screen(feed.name, sys.stdout.isatty(), False) as screen:
-            return verify_feed(feed, (), wait, screen)
+            report = verify_feed(feed, (), wait, screen)
+        if not report.equal:
+            print_report(report)
+        return report
 
     tell = _Lines(json=False)
     for edge in edges:
         try:
             with terminated():
-                Beginning(pair, edge, tell, verify, replace=replace).run()
+                Beginning(pair, edge, tell, verify, rows).run()
         except Refused as refused:
             print_findings(refused.findings)
             raise CommandError(
@@ -137,11 +147,14 @@ def run(path: str, only: Sequence[str], until_caught_up: bool, json: bool) -> in
     pair = load(path)
     chosen = [pair.chosen(name) for name in only] or list(pair.feeds)
     from tidelock.adapters.pair.opening import all_open
+    from tidelock.adapters.pair.purging import purged
     from tidelock.adapters.pair.running import run as run_pair
 
     asyncio.run(all_open(pair, chosen))
     options = [*(["--until-caught-up"] if until_caught_up else []), *(["--json"] if json else [])]
-    return run_pair(pair, chosen, _Lines(json=json), options)
+    tell = _Lines(json=json)
+    with purged(pair, [] if until_caught_up else chosen, tell):
+        return run_pair(pair, chosen, tell, options)
 
 
 class _Lines:
@@ -173,14 +186,17 @@ class _Lines:
 def status(path: str, json: bool) -> int:
     """Prints each feed; returns the worst exit code."""
     pair = load(path)
+    from tidelock.adapters.pair.clocks import ahead
     from tidelock.adapters.pair.overview import overview
 
-    seen = asyncio.run(overview(pair))
+    seen, clocks = asyncio.run(overview(pair)), asyncio.run(ahead(pair))
     if json:
-        print_json({"pair": pair.name, "feeds": [_shown(one) for one in seen]})
+        print_json({"pair": pair.name, "feeds": [_shown(one) for one in seen], "clocks": clocks})
     else:
         columns = ("feed", "sites", "state", "permit", "checkpoint", "failed rows", "halt")
         print_table(columns, [_cells(one) for one in seen])
+        if clocks:
+            print(f"\nclocks: {', '.join(f'{site} +{seconds:.3f} s' for site, seconds in clocks.items())}")
     return max((_code(one) for one in seen), default=OK)
 
 

@@ -12,7 +12,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_file import load
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.init_plan import PlannedStatement
+    from tidelock.adapters.app.planned_statement import PlannedStatement
     from tidelock.adapters.ports.finding import Finding
 
 
@@ -57,10 +57,10 @@ class Words(NamedTuple):
     topics: str
 
 
-def init(path: str, apply: bool, json: bool) -> int:
+def init(path: str, apply: bool, json: bool, indexes: bool = False) -> int:
     """Prints, or with `apply` runs, the statements that a feed needs; returns the exit code."""
     feed = load(path)
-    return _printed(feed, _plan(feed, apply), apply, json, Words("nothing is missing", "made"))
+    return _printed(feed, _plan(feed, apply, indexes), apply, json, Words("nothing is missing", "made"))
 
 
 def remove(path: str, apply: bool, json: bool) -> int:
@@ -92,11 +92,11 @@ async def _removal(feed: Feed, apply: bool) -> list[PlannedStatement]:
     return await take_away(feed, apply)
 
 
-async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
+async def _plan(feed: Feed, apply: bool, indexes: bool) -> list[PlannedStatement]:
     from tidelock.adapters.app.planned import prepare
 
-    plan = await prepare(feed, apply)
-    if apply and feed.target_url.scheme != "hive":  # its place is beside the tables, made by a run
+    plan = await prepare(feed, apply, indexes)
+    if apply and not indexes and feed.target_url.scheme != "hive":  # its place is beside the tables, made by a run
         from tidelock.adapters.app.run import fix_start
 
         await fix_start(feed)
@@ -112,19 +112,27 @@ def _ended(statement: PlannedStatement) -> str:
 
 def print_plan(name: str, plan: Sequence[PlannedStatement], applied: bool, words: Words) -> None:
     """Prints the statements as SQL that can be piped into a client: everything else is comments."""
-    from tidelock.adapters.app.planned import applied as ran_by_us
-
-    if not plan:
+    if not any(s.applied or s.administrator or s.by_start for s in plan):
         print(f"-- {name}: {words.nothing}")
     for statement in plan:
-        if not applied or statement.administrator:
+        if not (statement.left_out or statement.later) and (not applied or statement.administrator):
             who = ", by an administrator" if statement.administrator else ""
             print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
             print(f"-- {statement.sql}\n" if statement.side == "log" else f"{_ended(statement)}\n")
+    for statement in plan:
+        if statement.left_out:
+            print(f"-- left out: {' '.join(statement.sql.split())} of {' '.join(statement.why.split())}")
+    if waiting := sum(s.later for s in plan):
+        print(f"-- {waiting} indexes and checks wait for the copied rows: tidelock init FEED --indexes --apply")
     if applied and plan:
-        ran = sum(s.side == "target" and ran_by_us(s) for s in plan)
-        at_source = sum(s.side == "source" and not s.administrator for s in plan)
-        made = sum(s.side == "log" and not s.administrator for s in plan)
-        topics = f", {made} topic{'s' if made != 1 else ''} {words.topics} in Kafka" if made else ""
-        source = f", {at_source} at the source" if at_source else ""
-        print(f"-- {name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{source}{topics}")
+        print(f"-- {name}: {_ran(plan, words)}")
+
+
+def _ran(plan: Sequence[PlannedStatement], words: Words) -> str:
+    """Returns how many statements ran where."""
+    ran = sum(s.side == "target" and s.applied for s in plan)
+    at_source = sum(s.side == "source" and not s.administrator for s in plan)
+    made = sum(s.side == "log" and not s.administrator for s in plan)
+    topics = f", {made} topic{'s' if made != 1 else ''} {words.topics} in Kafka" if made else ""
+    source = f", {at_source} at the source" if at_source else ""
+    return f"{ran} statement{'s' if ran != 1 else ''} ran at the target{source}{topics}"

@@ -52,7 +52,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
     if json:
         print_json(found)
     else:
-        _print(found)
+        print_report(found)
     return OK if found.equal else DIFFERENT
 
 
@@ -158,7 +158,7 @@ def _tasks(spark: SparkSession) -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
-def _print(report: VerifyReport) -> None:
+def print_report(report: VerifyReport) -> None:
     columns = ("table", "source rows", "target rows", "matched", "missing", "extra", "different", "still changing", "s")
     rows = [(t.table, *(f"{getattr(t, name):,}" for name in _COUNTED), f"{t.seconds:.1f}") for t in report.tables]
     print_table(columns, rows)

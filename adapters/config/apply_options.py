@@ -8,7 +8,7 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.model.conflict_options import TableWords
+from tidelock.engine.model.conflict_options import CommitClock, TableWords
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import StampColumns
@@ -42,7 +42,9 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         stamp = feed.conflicts.stamp
         options = msgspec.structs.replace(options, stamp=StampColumns(stamp.time, stamp.site))
     elif feed.conflicts is not None:
-        options = msgspec.structs.replace(options, direction=feed.direction, policies=policies_of(feed, tables))
+        clock = CommitClock(feed.sites.source, feed.sites.target) if feed.sites and feed.direction == "up" else None
+        policies = policies_of(feed, tables)
+        options = msgspec.structs.replace(options, direction=feed.direction, policies=policies, clock=clock)
     if feed.sites is not None:
         options = msgspec.structs.replace(options, coalesce_rows=0)  # a table waits for changes of one origin alone
     if feed.source_url.dialect == "postgres" or feed.sites is not None:

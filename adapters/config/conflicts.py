@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from tidelock.adapters.config.sites import FeedSites
+from tidelock.adapters.config.url import Endpoint
 from tidelock.engine.model.conflict_options import Direction, GroupWords, PolicyWord, TableWords
 from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.engine.two_way.policies import Group, Order, Policies, Policy, refused
@@ -39,11 +40,13 @@ class TableConflicts(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="For `latest`: the column, by its name at the target, that grows with every change of a row: "
-            "a number, a date or a time."
+            "a number, a date or a time. Without it commits are compared by their times, where the arbiter is "
+            "PostgreSQL and the spoke PostgreSQL or MySQL."
         ),
     ] = ""
     groups: Annotated[
-        tuple[ColumnGroup, ...], Meta(description="Columns with a policy of their own, as `delta`; keys below.")
+        tuple[ColumnGroup, ...],
+        Meta(description="Columns with a policy of their own, as `delta`, that also travel apart; keys below."),
     ] = ()
 
 
@@ -111,8 +114,17 @@ def feed_problems(conflicts: FeedConflicts, sites: FeedSites | None) -> Iterator
     yield from _policy_problems(conflicts.of(TableConflicts()))
 
 
-def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> Iterator[Problem]:
-    """Yields what is wrong with a table's part."""
+def untimed(arbiter: Endpoint, spoke: Endpoint) -> str:
+    """Returns why commits of the two sites cannot be compared by their times; '' where they can."""
+    if arbiter.dialect != "postgres":
+        return "MySQL and MariaDB do not tell when a row was changed last"
+    if spoke.scheme == "mariadb":
+        return "MariaDB logs when a statement began, not when it was committed"
+    return ""
+
+
+def table_problems(table: TableConflicts, conflicts: FeedConflicts | None, no_times: str = "") -> Iterator[Problem]:
+    """Yields what is wrong with a table's part.  `no_times`: why times of commits cannot be compared, if so."""
     if conflicts is None:
         if table != TableConflicts():
             yield (), "only a feed with `conflicts: arbiter` decides any"
@@ -130,8 +142,9 @@ def table_problems(table: TableConflicts, conflicts: FeedConflicts | None) -> It
     words = conflicts.of(table)
     yield from _policy_problems(words)
     named = [words.default, *words.types.values(), *(group.policy for group in words.groups)]
-    if Policy.LATEST.value in named and not words.version:
-        yield (), "`latest` needs the column that tells which row is later: `conflicts: {version: COLUMN}`"
+    why = "a commit's time is of the whole row, and this table has groups" if words.groups else no_times
+    if Policy.LATEST.value in named and not words.version and why:
+        yield (), f"`latest` needs the column that tells which row is later, `conflicts: {{version: COLUMN}}`: {why}"
 
 
 _BY_STAMP: Final[tuple[tuple[PolicyWord, dict[str, str], str], ...]] = (("stop", {}, "exact"), ("latest", {}, "exact"))

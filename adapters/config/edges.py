@@ -1,4 +1,8 @@
-"""The edges between the sites of a pair, as its YAML spells them: `eu-us` both ways, `eu>us` one way; a tree."""
+"""The edges between the sites of a pair, as its YAML spells them: `eu-us` both ways, `eu>us` one way.
+
+They make a tree.  Where rows have stamps they may make circles: then some are a tree by which rows come to all sites,
+and the others close circles.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,13 @@ class TreeError(Exception):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """Two sites.  `parent`: the one nearer to the tree's root, whose rows the other begins with."""
+    """Two sites.  `parent`: the one nearer to the tree's root, whose rows the other begins with.  `closing`: it closes
+    a circle, and both have their rows by other edges."""
 
     parent: str
     child: str
     two_way: bool
+    closing: bool = False
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -40,20 +46,21 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """All sites and edges.  `root`: the arbiter, or the first site."""
+    """All sites and edges.  `root`: the arbiter, or the first site.  `circles`: there may be edges that close some."""
 
     sites: tuple[str, ...]
     edges: tuple[Edge, ...]
     root: str
+    circles: bool = False
 
     @classmethod
-    def of(cls, sites: Sequence[str], texts: Sequence[str], root: str = "") -> Tree:
+    def of(cls, sites: Sequence[str], texts: Sequence[str], root: str = "", *, circles: bool = False) -> Tree:
         """Reads the edges.  Raises TreeError."""
         root = root or sites[0]
         if root not in sites:
             raise TreeError(f"the arbiter {root} is none of the sites {', '.join(sites)}")
         read = [_edge(sites, text, number) for number, text in enumerate(texts)]
-        return cls(tuple(sites), _rooted(sites, read, root), root)
+        return cls(tuple(sites), _rooted(sites, read, root, circles), root, circles)
 
     def rooted(self, root: str) -> Tree:
         """Returns the same edges as they hang from another site, whose rows the others are to begin with.
@@ -61,7 +68,7 @@ class Tree(msgspec.Struct, frozen=True):
         Raises TreeError where an edge that goes one way alone goes towards it.
         """
         read = [(edge.parent, edge.child, edge.two_way) for edge in self.edges]
-        return Tree(self.sites, _rooted(self.sites, read, root), root)
+        return Tree(self.sites, _rooted(self.sites, read, root, self.circles), root, self.circles)
 
     def leaf(self, site: str) -> Edge | None:
         """Returns the one edge of a site that is at an end of the tree; None where it has more."""
@@ -81,26 +88,39 @@ def _edge(sites: Sequence[str], text: str, number: int) -> tuple[str, str, bool]
     raise TreeError(f"{text!r} is not SITE-SITE or SITE>SITE, of {', '.join(sites)}", number)
 
 
-def _rooted(sites: Sequence[str], read: Sequence[tuple[str, str, bool]], root: str) -> tuple[Edge, ...]:
-    """Returns the edges from the root outwards.  Raises TreeError."""
+def _rooted(
+    sites: Sequence[str], read: Sequence[tuple[str, str, bool]], root: str, circles: bool
+) -> tuple[Edge, ...]:
+    """Returns the edges from the root outwards, those that close circles last.  Raises TreeError."""
     reached, made, left = {root}, list[Edge](), list(enumerate(read))
     while left:
-        near = [(number, edge) for number, edge in left if reached & set(edge[:2])]
-        if not near:
-            break
-        number, (one, other, two_way) = near[0]
-        if one in reached and other in reached:
+        grown = next((one for one in left if _grows(one[1], reached)), None)
+        number, (one, other, two_way) = grown or left[0]
+        if grown is not None:
+            parent, child = (one, other) if one in reached else (other, one)
+            made.append(Edge(parent, child, two_way))
+            reached.add(child)
+        elif one in reached and other in reached and circles:
+            made.append(Edge(one, other, two_way, closing=True))
+        elif one in reached and other in reached:
             raise TreeError(
-                f"{one} and {other} are tied already, so there is a circle: a pair is a tree. Rings are feeds that are "
-                "written by hand",
+                f"{one} and {other} are tied already, so there is a circle: a pair is a tree, but where rows have "
+                "stamps (`conflicts: {stamp: …}`)",
                 number,
             )
-        if other in reached and not two_way:
+        elif other in reached:
             raise TreeError(f"{one}>{other} goes towards {root}, with whose rows the sites begin", number)
-        parent, child = (one, other) if one in reached else (other, one)
-        reached.add(child)
-        made.append(Edge(parent, child, two_way))
-        left.remove(near[0])
+        else:
+            break
+        left.remove((number, (one, other, two_way)))
     if alone := [site for site in sites if site not in reached]:
         raise TreeError(f"no edge ties {', '.join(alone)} to {root}")
+    if len({frozenset(edge.ends) for edge in made}) < len(made):
+        raise TreeError("two edges tie the same sites")
     return tuple(made)
+
+
+def _grows(edge: tuple[str, str, bool], reached: set[str]) -> bool:
+    """Does the edge bring rows to a site that has none yet?"""
+    one, other, two_way = edge
+    return (one in reached and other not in reached) or (two_way and other in reached and one not in reached)

@@ -267,7 +267,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     permit: Annotated[
         FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
     ] = None
-    ddl: Annotated[FeedDdl, Meta(description="What becomes of schema changes, by their kinds.")] = FeedDdl()
+    ddl: Annotated[
+        FeedDdl, Meta(description="What becomes of schema changes, by their kinds; between sites, where they are made.")
+    ] = FeedDdl()
     conflicts: Annotated[
         FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
     ] = None

@@ -18,6 +18,7 @@ from tidelock.adapters.config.conflicts import (
     TableConflicts,
     feed_problems,
     table_problems,
+    untimed,
 )
 from tidelock.adapters.config.document import Path as KeyPath
 from tidelock.adapters.config.feed import (
@@ -40,8 +41,8 @@ from tidelock.engine.capture.pattern import Pattern, PatternError
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
 _PARTS = {
-    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "conflicts": FeedConflicts, "permit": FeedPermit,
-    "ddl": FeedDdl,
+    "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "ddl": FeedDdl, "conflicts": FeedConflicts,
+    "permit": FeedPermit,
 }  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
@@ -242,6 +243,8 @@ class Reading:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
 
     def _check_sites(self, feed: Feed) -> None:
+        if feed.ddl.made_at and feed.sites is None:
+            self._fail(("ddl", "from"), "it names a site: `sites: {source: …, target: …}`")
         if feed.sites is None:
             return
         if feed.sites.source == feed.sites.target:
@@ -262,8 +265,10 @@ class Reading:
             self._fail(("permit", "after"), "a feed tells of itself once a second: at least 3s")
 
     def _check_conflicts(self, feed: Feed) -> None:
+        ends = (feed.source_url, feed.target_url)
+        why = untimed(*(ends if feed.direction == "down" else ends[::-1]))
         for i, rule in enumerate(feed.tables):
-            for path, problem in table_problems(rule.conflicts, feed.conflicts):
+            for path, problem in table_problems(rule.conflicts, feed.conflicts, why):
                 self._fail(("tables", i, "conflicts", *path), problem)
         if feed.conflicts is None:
             return

@@ -92,6 +92,7 @@ class _PairReading(Reading):
         self._check_keys()
         name = self._name()
         tree = self._tree(self._sites())
+        self._check_ddl(tree.sites)
         known = {self._feed_name(name, *ends): ends for edge in tree.edges for ends in edge.ways}
         self._check_singles(known)
         feeds = [self._feed(name, tree, edge, back) for edge in tree.edges for back in ((False, True)[: edge.count])]
@@ -138,11 +139,17 @@ class _PairReading(Reading):
         if not isinstance(edges, list) or not all(isinstance(edge, str) for edge in edges):
             self._fail(("edges",), "expected a list of edges, as [eu-us, eu-asia], or eu>us for one way")
         conflicts = self.data.get("conflicts")
-        arbiter = conflicts.get("arbiter", "") if isinstance(conflicts, dict) else ""
+        rule = conflicts if isinstance(conflicts, dict) else {}
         try:
-            return Tree.of(sites, edges, str(arbiter))
+            return Tree.of(sites, edges, str(rule.get("arbiter", "")), circles="stamp" in rule)
         except TreeError as error:
             self._fail(("edges", error.number) if error.number is not None else ("edges",), str(error))
+
+    def _check_ddl(self, sites: Sequence[str]) -> None:
+        ddl = self.data.get("ddl")
+        made_at = ddl.get("from") if isinstance(ddl, dict) else None
+        if isinstance(made_at, str) and made_at not in sites:
+            self._fail(("ddl", "from"), f"the pair has no site {made_at!r}; it has {', '.join(sites)}")
 
     def _check_singles(self, known: Mapping[str, Any]) -> None:
         singles = self.data.get("feeds", {})
@@ -178,7 +185,8 @@ class _PairReading(Reading):
             document["conflicts"] = {**document["conflicts"], "arbiter": edge.parent}
         if not edge.two_way:
             document.pop("permit", None)
-            document.pop("conflicts", None)
+            if not tree.circles:
+                document.pop("conflicts", None)
         if edge.two_way:
             self._check_filters()
         if back:

@@ -1,4 +1,4 @@
-"""The feed's `ddl`: what becomes of the source's schema changes, by their kinds."""
+"""The feed's `ddl`: what becomes of the source's schema changes, by their kinds, and where they are made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.config.sites import SITE_NAME
+
 Policy: TypeAlias = Literal["apply", "halt", "skip", "lenient"]
 
 
 class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of schema changes that could be applied."""
+    """What becomes of schema changes that could be applied.  `made_at`: a site's name, '' for each of them."""
 
+    made_at: Annotated[
+        str,
+        Meta(
+            pattern=SITE_NAME,
+            description="Between sites: the one where they are made; the feed halts at those that were made at "
+            "another. Default: each.",
+        ),
+    ] = msgspec.field(default="", name="from")
     default: Annotated[
         Policy,
         Meta(

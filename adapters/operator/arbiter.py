@@ -15,6 +15,24 @@ from tidelock.adapters.wiring.session import session
 _NO_ARBITER = "*"  # stamps decide
 
 
+async def require_times(feed: Feed) -> None:
+    """Raises SiteRefused where `latest` is to compare the times of commits and the arbiter does not keep them;
+    TargetError."""
+    if feed.direction != "up" or feed.conflicts is None:
+        return
+    if not any(feed.conflicts.of(rule.conflicts).by_time for rule in feed.tables):
+        return
+    async with session(feed.target_url) as server:
+        ((kept,),) = await server.fetch("SELECT current_setting('track_commit_timestamp')")
+    if kept != "on":
+        raise SiteRefused(
+            f"the feed {feed.name} compares times of commits (`latest` without a version column), and "
+            f"{feed.target_url} does not keep them",
+            "Set track_commit_timestamp = on there and restart the server, or name a column (`conflicts: {version: "
+            "COLUMN}`)",
+        )
+
+
 async def agree(feed: Feed) -> None:
     """Notes who decides between a feed's sites, or compares; both sites are bound.  Raises SiteRefused, TargetError."""
     sites = feed.sites

@@ -4,6 +4,9 @@ The order is what keeps changes: bookkeeping and names at both ends; then the pl
 copy writes a row at the child, so that nothing that is written there later is passed over; then the rows are copied, by
 the feed's own copy, whose rows are marked and do not come back; then both ends are compared; then the edge is open.
 Each step looks first whether it is done, so it can be run again after it died anywhere.
+
+Sites that are equal already are compared and not copied.  An edge that closes a circle needs neither: both its sites
+have their rows by other edges, and what either writes goes on by those too.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -34,10 +37,12 @@ from tidelock.adapters.wiring.sources import overview_of
 from tidelock.engine.capture.mapping import Mapping
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.init_plan import PlannedStatement
+    from tidelock.adapters.app.planned_statement import PlannedStatement
     from tidelock.adapters.verify.report import VerifyReport
 
 LOOK_SECONDS: Final = 0.5
+Rows: TypeAlias = Literal["none", "replaced", "equal"]
+"""Rows that the child has before: none, some that the copy replaces, or the parent's."""
 
 
 class CannotBegin(TargetError):
@@ -53,15 +58,16 @@ class Refused(Exception):
 
 
 class Beginning:
-    """Opens one edge.  `tell`: takes lines of the feeds.  `replace`: the child may hold rows, which are replaced.
-    `verify`: compares both ends of the forward feed."""
+    """Opens one edge.  `tell`: takes lines of the feeds.  `rows`: those that the child has.  `verify`: compares both
+    ends of the forward feed."""
 
     def __init__(
-        self, pair: Pair, edge: Edge, tell: Tell, verify: Callable[[Feed], VerifyReport], *, replace: bool
+        self, pair: Pair, edge: Edge, tell: Tell, verify: Callable[[Feed], VerifyReport], rows: Rows = "none"
     ) -> None:
         found = pair.way(edge.parent, edge.child)
         assert found is not None, "an edge has a feed away from the root"
-        self._pair, self._edge, self._tell, self._verify, self._replace = pair, edge, tell, verify, replace
+        self._pair, self._edge, self._tell, self._verify = pair, edge, tell, verify
+        self._replace, self._copies_rows = rows == "replaced", rows != "equal" and not edge.closing
         self._forward: PairFeed = found
         self._back = pair.way(edge.child, edge.parent)
 
@@ -77,19 +83,32 @@ class Beginning:
             self._say(f"{name}: is open already")
             return
         asyncio.run(self._prepare())
-        self._say(f"{name}: copying rows")
-        with Runner(self._pair, self._forward, self._tell, ["--without-permit"]) as runner:
-            self._await_copies(runner)
+        if not self._edge.closing:
+            self._make_equal(name)
+        asyncio.run(self._open())
+        begin = f"begin at {self._edge.child}{' once all edges are open' if self._pair.tree.circles else ''}"
+        self._say(f"{name}: open. Writers may {begin}; `tidelock pair run` runs the feeds")
+
+    def _make_equal(self, name: str) -> None:
+        """Copies the rows, unless they are said to be there, and compares both ends.  Raises CannotBegin."""
+        options = ["--without-permit"] if self._forward.feed.permit is not None else []
+        with Runner(self._pair, self._forward, self._tell, options) as runner:
+            if self._copies_rows:
+                self._say(f"{name}: copying rows")
+                self._await_copies(runner)
             self._say(f"{name}: comparing both ends")
             report = self._verify(self._forward.feed)
-            if not report.equal:
-                raise CannotBegin(
-                    f"{name}: {report.verdict} after the copy",
-                    f"`tidelock verify {self._pair.path}#{self._forward.name}` shows them. Whoever writes at "
-                    f"{self._edge.child} already must stop; then `tidelock pair init … --replace` copies anew",
-                )
-        asyncio.run(self._open())
-        self._say(f"{name}: open. Writers may begin at {self._edge.child}; `tidelock pair run` runs the feeds")
+        if report.equal:
+            return
+        where = f"{self._pair.path}#{self._forward.name}"
+        shown = f"`tidelock verify {where}` shows them. Whoever writes at {self._edge.child} already must stop; then "
+        if self._copies_rows:
+            raise CannotBegin(f"{name}: {report.verdict} after the copy", f"{shown}`--replace` copies anew")
+        raise CannotBegin(
+            f"{name}: {report.verdict}, so the sites are not equal yet",
+            f"{shown}correct the rows at {self._edge.child}, or at both, and run it again; or `--replace` instead of "
+            "`--equal` copies all",
+        )
 
     async def _is_open(self) -> bool:
         return all([await opening(one) == "open" for one in self.feeds])
@@ -100,14 +119,16 @@ class Beginning:
             await prepare(one.feed, apply=True)
             if one.feed.conflicts is not None:
                 await _log_whole_rows(one.feed)
-        report = await check_edge(self._pair, self._edge, self._first(self._forward.feed))
+        forward = self._forward.feed
+        report = await check_edge(self._pair, self._edge, self._first(forward) if self._copies_rows else forward)
         if report.errors:
             raise Refused(report.errors)
         for one in self.feeds:
             await set_opening(self._pair, one, "copying")
         if self._back is not None and (place := await fix_start(self._back.feed)) is not None:
             self._say(f"{self._back.name}: begins at {place}")
-        await self._queue_copy()
+        if self._copies_rows:
+            await self._queue_copy()
         if (place := await fix_start(self._forward.feed)) is not None:
             self._say(f"{self._forward.name}: begins at {place}")
 

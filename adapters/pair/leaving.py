@@ -6,8 +6,8 @@ Then slot, publication and bookkeeping of both feeds go, and the names by which 
 
 from __future__ import annotations
 
-from tidelock.adapters.app.init_plan import PlannedStatement
 from tidelock.adapters.app.planned import take_away
+from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import SITES, quote
 from tidelock.adapters.config.edges import Edge
 from tidelock.adapters.config.pair import Pair, PairFeed

@@ -15,7 +15,7 @@ from tidelock.adapters.ports.source_errors import SourceError, Unreachable
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.capture.origin import Sites
-from tidelock.engine.model.records import Position
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 
 FAILED: Final = 0x46
@@ -36,7 +36,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
     ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
     `node`, `sites`: by which rule changes do not come back (`engine.capture.origin`), with the sites' names or without.
-    `tables`: the target's, where some do (`engine.capture.echoes`).
+    `tables`: the target's, where some do, and `groups` of their columns (`engine.capture.echoes`).
     """
 
     source: Endpoint
@@ -57,6 +57,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     forms: tuple[TableForm, ...] = ()
     sites: Sites | None = None
     tables: tuple[TargetTable, ...] = ()
+    groups: dict[TableName, tuple[tuple[str, ...], ...]] = {}
 
 
 class Learned(msgspec.Struct, frozen=True):

@@ -90,6 +90,14 @@ class BatchDecoder(Protocol):
     def batch(self, kind: int, body: memoryview) -> LogBatch: ...
 
 
+class Loss(msgspec.Struct, frozen=True):
+    """The end of what is left of a log that has lost its end.  `place`: with its proof.  `since`: when the server went
+    on, seconds since the epoch by its clock."""
+
+    place: Position
+    since: int
+
+
 class Source(Protocol):
     """One server, by its URL.  Nothing stays open between two calls."""
 
@@ -127,6 +135,11 @@ class Source(Protocol):
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         """Passes where the log is the one that these places belong to; a place without a proof passes.  Raises
         OtherHistory."""
+        ...
+
+    def loss_before(self, lost: Position) -> Loss:
+        """Returns what is left of a log whose end the server has lost; `lost`: a place that it has no more.  Raises
+        LossUntold where that cannot be told."""
         ...
 
     def require_log_behind(self, place: Position) -> None:

@@ -45,3 +45,7 @@ class UnsuitableLog(SourceError):
 
 class LogGap(SourceError):
     """The stream is not contiguous, or the source itself reports a loss."""
+
+
+class LossUntold(SourceError):
+    """Nobody can tell what is left of a log whose end the server has lost."""

@@ -9,6 +9,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -52,6 +53,10 @@ class Target(Protocol):
 
     async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
         """Returns details of those of the tables that exist."""
+
+    async def definitions(self, names: Sequence[TableName]) -> dict[TableName, Definition]:
+        """Returns what those of the tables that exist have besides columns and keys."""
+        ...
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
         """Returns what keeps the feed's user from making and filling these tables, which it does not see."""

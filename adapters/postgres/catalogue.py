@@ -99,6 +99,15 @@ WHERE c.contype = 'f' AND c.conparentid = 0
     AND (c.conrelid IN (SELECT oid FROM wanted) OR c.confrelid IN (SELECT oid FROM wanted))
 ORDER BY 2, 3, 1"""
 
+_RULES = """
+SELECT n.nspname::text, t.relname::text, c.conname::text, c.confdeltype::text, c.confupdtype::text
+FROM pg_constraint c
+JOIN pg_class t ON t.oid = c.conrelid
+JOIN pg_namespace n ON n.oid = t.relnamespace
+WHERE c.contype = 'f' AND c.conparentid = 0 AND c.confrelid = (
+    SELECT p.oid FROM pg_class p JOIN pg_namespace s ON s.oid = p.relnamespace WHERE s.nspname = $1 AND p.relname = $2
+)"""
+
 _NUMBERS = ("int2", "int4", "int8", "numeric", "bool", "bit", "varbit")
 _TEXTS = ("text", "varchar", "bpchar", "enum", "bytea", "uuid", "inet")
 _TIMES = ("date", "time", "timestamp", "timestamptz", "interval")
@@ -179,6 +188,13 @@ async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[Forei
         ForeignKey(name, TableName(schema, table), tuple(own), TableName(*parent), tuple(theirs), cascades)
         for name, schema, table, *parent, own, theirs, cascades in await server.ask(_FOREIGN_KEYS, *named(names))
     ]
+
+
+async def foreign_rules(server: Server, parent: TableName) -> dict[tuple[TableName, str], tuple[str, str]]:
+    """ON DELETE and ON UPDATE of each foreign key that points to the table, as letters of `pg_constraint`, by (child,
+    name)."""
+    rows = await server.ask(_RULES, parent.schema, parent.table)
+    return {(TableName(schema, table), name): (delete, update) for schema, table, name, delete, update in rows}
 
 
 def index_of(row: IndexRow) -> Index:

@@ -52,7 +52,7 @@ For `tidelock pair` ([how to](../how-to/pair.md)). All keys of a feed but `feed`
 |---|---|---|---|
 | `pair` | text | required | Its name, with which those of its feeds begin: `PAIR-SOURCE-TARGET`. |
 | `sites` | keys and values | required | Name of each site: its URL. |
-| `edges` | list | the two sites | `eu-us`: both ways; `eu>us`: one way. All together are a tree. |
+| `edges` | list | the two sites | `eu-us`: both ways; `eu>us`: one way. A tree; circles with stamps alone. |
 | `feeds` | keys and values |  | Keys of single feeds, by their names; `http`, `journal`, `server_id` stand here. |
 
 `PAIR.yaml#NAME` is one of its feeds, for every command that takes a feed.
@@ -138,7 +138,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    parts = (Columns, Copy, FeedConflicts, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
+    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
     names |= dict.fromkeys(parts, "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 

@@ -45,8 +45,12 @@ SOURCE: Final = (
          f"{_CAUSE}[a prepare that is purged]", True),
     Halt(("OtherHistory",), (),
          "the log was reset, the source put back from a backup, or another server has its name",
-         f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; if the source is the right "
-         f"one: {RESYNCED}", f"{_CAUSE}[a log begun anew]", True),
+         f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; a spoke of "
+         f"an arbiter: `tidelock pair rewound PAIR SITE`; if the source is the right one: {RESYNCED}",
+         f"{_CAUSE}[a log begun anew]", True),
+    Halt(("LossUntold",), (),
+         "no halt: `tidelock pair rewound` cannot tell where a spoke's log lost its end",
+         f"`tidelock verify FEED` and `tidelock repair FEED` of the feed to the spoke; then, of the other, {RESYNCED}"),
     Halt(("UnsuitableLog",), ("as a statement",), "`binlog_format` was not ROW",
          f"`SET GLOBAL binlog_format=ROW`, then {RESYNCED}", f"{_CAUSE}[by statement]", True),
     Halt(("UnsuitableLog",), ("only some columns",), "`binlog_row_image` was not FULL",
@@ -170,6 +174,10 @@ TARGET: Final = (
     Halt(("ddl",), (), "a statement that the feed does not apply by itself, or that the target refused",
          "`tidelock ddl show FEED`; make the change at the target, `tidelock ddl done FEED` (or `ddl skip`), then "
          f"{RUN}", "test_run_operator.py::test_another_alter_halts_until_the_operator_says", True),
+    Halt(("ddl",), (), "a statement was made at another site than the one that `ddl: {from: …}` names",
+         "the same change at the target, or undo it; `tidelock ddl done FEED` (or `ddl skip`), then "
+         f"{RUN} ([pairs](../how-to/pair.md#statements-that-change-tables))",
+         "test_two_way_ddl.py::test_statements_of_one_site", True),
     Halt(("ddl",), (), "a TRUNCATE of a table whose rows have stamps, as it leaves no tombstones",
          f"`DELETE FROM` on the table at one of the other sites, `tidelock ddl skip FEED`, then {RUN}"),
     Halt(("ddl",), (),
@@ -267,6 +275,10 @@ REFUSED: Final = (
     Halt(("SiteRefused",), ("another feed",), "the feeds of a pair name different arbiters of conflicts, or one none",
          f"have both say the same; to change it, the statement that it says, then {RUN}",
          "test_arbiter.py::test_both_feeds_of_a_pair_name_one_arbiter", True),
+    Halt(("SiteRefused",), ("compares times of commits",),
+         "`latest` compares commits, and the arbiter does not keep their times",
+         f"set what it says there, or name a version column, then {RUN}",
+         "test_arbiter.py::test_an_arbiter_that_keeps_no_times_of_commits_decides_by_other_policies", True),
     Halt(("SiteRefused",), ("are one server",), "source and target are one server, under two names",
          f"correct the feed, then {RUN}"),
     Halt(("RunsAlready",), (), "another run of the feed is alive", "end that one, or `tidelock run FEED --take-over`",

@@ -50,16 +50,25 @@ def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
     return spelled + charset + (f" COLLATE {column.collation}" if column.collation else "")
 
 
-def create_table(source: SourceTable, target: TableName, dialect: Dialect, json: str = "") -> list[str]:
+def create_table(
+    source: SourceTable,
+    target: TableName,
+    dialect: Dialect,
+    json: str = "",
+    clauses: Mapping[str, str] = {},
+    comment: str = "",
+) -> list[str]:
     """Returns one statement, which does nothing where the table exists.  Raises TargetError.
 
-    Left out: defaults and AUTO_INCREMENT (the log holds every value), generated expressions (their values are written
-    as they come, where the log has them), unique indexes whose equality is not the target's (a prefix, an expression):
-    a target that is less strict than the source never refuses a row.  Foreign keys are added by `add_foreign_keys` once
-    all tables are there.
+    `clauses`: defaults and the like, by column; `comment`: of MySQL's table (`schema.whole_table`).
+
+    Left out: generated expressions (their values are written as they come, where the log has them), unique indexes
+    whose equality is not the target's (a prefix, an expression): a target that is less strict than the source never
+    refuses a row.  Foreign keys are added by `add_foreign_keys` once all tables are there.
     """
     lines = [
         f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}{_computed(c)}"
+        + (f" {clauses[c.name]}" if c.name in clauses else "")
         for c in source.columns
     ]
     generated = {c.name for c in source.columns if c.generated}
@@ -72,6 +81,8 @@ def create_table(source: SourceTable, target: TableName, dialect: Dialect, json:
         else:
             lines.append(f"{unique_words(dialect, target, unique.name)} ({columns})")
     engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
+    if comment and dialect == "mysql":
+        engine += f" COMMENT={comment}"
     body = ",\n  ".join(lines)
     return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
 

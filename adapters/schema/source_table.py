@@ -75,17 +75,22 @@ class SourceTable(msgspec.Struct, frozen=True):
         return Shape(self.name, tuple(c.column for c in self.columns if c.logged), key, self.identity)
 
 
+def kept_names(table: SourceTable, columns: Columns) -> dict[str, str]:
+    """Returns the columns that are replicated, with their names at the target."""
+    return {
+        c.name: columns.rename.get(c.name, c.name)
+        for c in table.columns
+        if c.name not in columns.exclude and (not columns.include or c.name in columns.include)
+    }
+
+
 def projected(
     table: SourceTable, columns: Columns, parent_renames: Callable[[TableName], dict[str, str]]
 ) -> SourceTable:
     """Returns the part of a table that is replicated, under the target's column names; keys that lose a column are left
     out.
     """
-    kept = {
-        c.name: columns.rename.get(c.name, c.name)
-        for c in table.columns
-        if c.name not in columns.exclude and (not columns.include or c.name in columns.include)
-    }
+    kept = kept_names(table, columns)
 
     def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(kept[n] for n in names)

@@ -97,7 +97,8 @@ class FeedLog(ABC):
         sites = self._order.sites
         if sites is None or not self._echoes:
             return None
-        return Echoes(sites.target, self._order.tables, self.log_end(), every=sites.echo == "all")
+        order, every = self._order, sites.echo == "all"
+        return Echoes(sites.target, order.tables, self.log_end(), every=every, groups=order.groups)
 
     def _read(self, chunk: SourceChunk) -> SourceChunk:
         is_statement = chunk.transactions and chunk.transactions[0].ddl is not None

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from tidelock.adapters.target.conflict_records import LostRow, lost_rows
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.steps import DecideChange, ParkedRow
 from tidelock.engine.two_way.deciding import keys_of
 from tidelock.engine.two_way.decisions import Decision
 
-Statements = TypeVar("Statements")
+
+class Tellable(Protocol):
+    """The SQL of a table whose rows are told.  `told`: the columns that it tells."""
+
+    @property
+    def told(self) -> Sequence[str]: ...
+    @property
+    def name(self) -> TableName: ...
+
+
+Statements = TypeVar("Statements", bound=Tellable)
 Sql = TypeVar("Sql")
 Sql_co = TypeVar("Sql_co", covariant=True)
 
@@ -27,6 +38,18 @@ class Books(Protocol[Sql_co]):
     ) -> Iterator[Sql_co]:
         """Keep what lost."""
         ...
+
+
+class TableChanged(Exception):
+    """Error of a table that has got columns which this owner of the feed does not know, so it cannot tell its rows."""
+
+    def __init__(self, table: TableName, columns: Iterable[str]) -> None:
+        super().__init__(f"{table} has got the columns {', '.join(sorted(columns))}: the feed reads its tables anew")
+
+    @property
+    def failure(self) -> Failure:
+        """Returns it in the engine's words."""
+        return Failure(ErrorKind.CHANGED, str(self))
 
 
 class RowsTold(ABC, Generic[Statements, Sql]):
@@ -49,6 +72,10 @@ class RowsTold(ABC, Generic[Statements, Sql]):
     async def _tell(self, statements: Statements, key: Row, ordinal: int) -> None:
         """Tell the row with this key as it stands."""
 
+    @abstractmethod
+    async def _columns(self, statements: Statements) -> Sequence[str]:
+        """Return the names of the columns that the table has now.  Its rows are locked, so they stay."""
+
     async def conclude(self, statements: Statements, change: DecideChange, decision: Decision) -> None:
         """Keep what lost, and let the rows of the change be told unless it stands as it came."""
         keys, stands = keys_of(change.table, change.before, change.after), None
@@ -69,6 +96,10 @@ class RowsTold(ABC, Generic[Statements, Sql]):
         self._told.update(dict.fromkeys((statements, key) for key in keys))
 
     async def tell_all(self) -> None:
-        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told."""
+        """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told.  Raises
+        TableChanged: whoever reads the log asks for each column that the table has at that place."""
         for ordinal, (statements, key) in enumerate(self._told):
             await self._tell(statements, key, ordinal)
+        for statements in dict.fromkeys(statements for statements, _ in self._told):
+            if new := set(await self._columns(statements)).difference(statements.told):
+                raise TableChanged(statements.name, new)

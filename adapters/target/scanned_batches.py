@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tidelock.adapters.ports.sink import BatchAnswer
+from tidelock.adapters.target.lane import BatchLane
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchFailed
 
-Lane = TypeVar("Lane")
+Lane = TypeVar("Lane", bound=BatchLane[Any])
 Statements = TypeVar("Statements")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -11,7 +13,8 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.origin import Sites
-from tidelock.engine.model.records import Position
+from tidelock.engine.model.conflict_options import TableWords
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 
 
@@ -20,7 +23,10 @@ def sites_of(feed: Feed) -> Sites | None:
     if feed.sites is None:
         return None
     echo = feed.conflicts.echo if feed.conflicts is not None and feed.direction == "down" else "none"
-    return msgspec.structs.replace(feed.sites.as_rule, echo=echo)
+    return msgspec.structs.replace(feed.sites.as_rule, echo=echo, statements=feed.ddl.made_at)
+
+
+NO_POLICIES: Final[Mapping[TableName, TableWords]] = MappingProxyType({})
 
 
 def order_of(
@@ -34,8 +40,10 @@ def order_of(
     reader_name: str = "",
     forms: Sequence[TableForm] = (),
     tables: Sequence[TargetTable] = (),
+    policies: Mapping[TableName, TableWords] = NO_POLICIES,
 ) -> CaptureOrder:
-    """Returns the order; the others as `CaptureOrder` has them."""
+    """Returns the order.  `policies`: those by which the engine writes, from which groups of columns are taken; the
+    others as `CaptureOrder` has them."""
     sites = sites_of(feed)
     echoes = sites is not None and sites.echo != "none"  # they compare values, which images hide
     target = feed.target_url
@@ -55,4 +63,9 @@ def order_of(
         reader_name=reader_name,
         forms=tuple(forms),
         tables=tuple(tables) if echoes else (),
+        groups={name: _columns(policies[name]) for name in policies if policies[name].groups} if echoes else {},
     )
+
+
+def _columns(words: TableWords) -> tuple[tuple[str, ...], ...]:
+    return tuple(group.columns for group in words.groups)

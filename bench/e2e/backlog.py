@@ -39,6 +39,7 @@ class Round:
 
     `cpu_seconds`: by process, servers too, as seen until the last look; `ours`: of our processes, to their end.
     `peak_mb`: the most that each of our processes held, added up.  `wal_bytes`: of a PostgreSQL source's log, a change.
+    `target_log_bytes`: by which the target's log has grown, a change.
     """
 
     setup: Setup
@@ -49,6 +50,7 @@ class Round:
     peak_mb: float
     load: float
     wal_bytes: float = 0.0
+    target_log_bytes: float = 0.0
 
     @property
     def rows_per_second(self) -> float:
@@ -107,10 +109,11 @@ class Backlog:
         filling = min(changes, self.workload.filling)
         if filling:
             self.rig.load(self.workload, filling, seed)
-        before = _wal_end(self.source)
+        before = log_bytes(self.source) if self._kept else 0
         if changes > filling:
             self.rig.load(self.workload, changes - filling, seed)
-            self.wal_bytes = round((_wal_end(self.source) - before) / (changes - filling), 1)
+            if self._kept:
+                self.wal_bytes = round((log_bytes(self.source) - before) / (changes - filling), 1)
 
     def catch_up(self, setup: Setup, target: Server) -> Round:
         """Raises AssertionError where rows differ, TidelockFailed where the feed does."""
@@ -119,6 +122,8 @@ class Backlog:
         rig.options = setup.options
         if isinstance(target, Postgres):
             target.execute("CHECKPOINT")
+        if setup.two_way:
+            self._forget_sites()
         with contextlib.ExitStack() as stack:
             stack.enter_context(durability(target, setup.commit))
             if setup.delay_ms:
@@ -127,7 +132,7 @@ class Backlog:
             if self._kept:
                 self._kept.begin(rig.feed, target)
             commits = stack.enter_context(Commits(target, [f"{rig.schema}.{table}" for table in rig.tables]))
-            begun = time.time()
+            begun, log_end = time.time(), log_bytes(target)
             ended = _ended_cpu_seconds()
             seconds, usage = self._serially() if setup.system == SERIAL else self._run(target)
             ours = {"ours": round(_ended_cpu_seconds() - ended, 3)}
@@ -140,12 +145,18 @@ class Backlog:
             peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1) if usage else 0.0,
             load=round(os.getloadavg()[0], 2),
             wal_bytes=self.wal_bytes,
+            target_log_bytes=round((log_bytes(target) - log_end) / self.changes, 1),
         )
         if setup.system == SERIAL:  # it keeps no books
             assert rig.equal(), rig.differences()
         else:
             rig.assert_exact()
         return round_
+
+    def _forget_sites(self) -> None:
+        """The source's bookkeeping is made anew, as the target's is: they know each other by it."""
+        cascade = " CASCADE" if isinstance(self.source, Postgres) else ""
+        self.rig.at_source(f"DROP SCHEMA IF EXISTS tidelock{cascade}")
 
     def _run(self, target: Server) -> tuple[float, Usage]:
         path, output = self.rig.feed, self.rig.output
@@ -167,11 +178,11 @@ class Backlog:
         return time.perf_counter() - begun, None
 
 
-def _wal_end(source: Server) -> int:
-    """Returns how much a PostgreSQL source has ever written to its log; 0 of another server."""
-    if not isinstance(source, Postgres):
-        return 0
-    return int(source.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")[0][0])
+def log_bytes(server: Server) -> int:
+    """Returns how much a server has written to its log, since it was made; of binary logs those that are there."""
+    if isinstance(server, Postgres):
+        return int(server.execute("SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint")[0][0])
+    return sum(int(row[1]) for row in server.execute("SHOW BINARY LOGS"))
 
 
 def _ended_cpu_seconds() -> float:

@@ -36,7 +36,7 @@ from bench.outcome import RESULTS, Outcome
 
 SHORT: Final = ("--suite", "short")
 BELOW_GOAL: Final = 3
-BOTH: Final = "both"
+BOTH, NONE = "both", "none"
 EXACT: Final = "after every round: 0 rows differ from the source, 0 unique violations at the target, 0 failed rows"
 
 
@@ -121,11 +121,14 @@ def measure_steady(suite: Suite, rates: Sequence[float], seconds: float, folder:
 
 
 def _groups(suite: Suite) -> list[list[Setup]]:
-    """Group the setups that take turns: everything, or what has the same workload."""
+    """Group the setups that take turns: everything, or what has the same workload, and pair of servers if asked."""
     if suite.together:
         return [list(suite.setups)]
-    names = dict.fromkeys(setup.workload for setup in suite.setups)
-    return [[setup for setup in suite.setups if setup.workload == name] for name in names]
+    groups: dict[tuple[str, ...], list[Setup]] = {}
+    for setup in suite.setups:
+        pair = (setup.source, setup.target) if suite.by_pair else ()
+        groups.setdefault((setup.workload, *pair), []).append(setup)
+    return list(groups.values())
 
 
 def command(
@@ -138,6 +141,7 @@ def command(
     commit: Annotated[str, typer.Option(help="async, sync (the target waits for its disk) or both.")] = "async",
     delay_ms: Annotated[str, typer.Option(help="To the target, each way; one or several.")] = "0",
     identity: Annotated[str, typer.Option(help="REPLICA IDENTITY at PostgreSQL: full, default or both.")] = FULL,
+    two_way: Annotated[str, typer.Option(help="none, sites, up, down (to, from an arbiter); one or several.")] = NONE,
     setting: Annotated[list[str], typer.Option("--set", help="KEY=VALUE of the feed; again for more.")] = [],  # noqa: B006
     serial: Annotated[bool, typer.Option("--serial", help="Row-by-row apply too, and first.")] = False,
     together: Annotated[bool, typer.Option("--together", help="Workloads take turns too.")] = False,
@@ -158,6 +162,7 @@ def command(
             _words(workload), _words(pair), [int(count) for count in _words(lanes)],
             _ways(consistency, CONSISTENCIES), _ways(commit, COMMITS),
             [float(delay) for delay in _words(delay_ms)], setting, serial, _ways(identity, IDENTITIES),
+            ["" if way == NONE else way for way in _words(two_way)],
         )), together=together)  # fmt: skip
         rates = [float(rate) for rate in _words(steady_rates)]
     except ValueError as error:

@@ -69,6 +69,7 @@ def _systems(group: Sequence[Round]) -> Iterator[dict[str, Any]]:
             "cpu_seconds_a_million": cost(rounds),
             "peak_mb": max(one.peak_mb for one in rounds),
             "wal_bytes_a_change": rounds[0].wal_bytes,
+            "target_log_bytes_a_change": spread([one.target_log_bytes for one in rounds], 1),
             "load": [one.load for one in rounds],
             "seconds": [one.seconds for one in rounds],
             "flowing_seconds": [one.flowing_seconds for one in rounds],

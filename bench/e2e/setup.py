@@ -24,6 +24,14 @@ COMMITS: Final = ("async", "sync")
 FULL, DEFAULT = "full", "default"
 IDENTITIES: Final = (FULL, DEFAULT)
 TIDELOCK, SERIAL = "tidelock", "serial"
+SITES: Final = {"sites": {"source": "a", "target": "b", "sister": "back"}}
+TWO_WAY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "": {},
+    "sites": SITES,
+    "up": {**SITES, "conflicts": {"arbiter": "b", "default": "arrival"}},
+    "down": {**SITES, "conflicts": {"arbiter": "a", "default": "arrival"}},
+}
+"""What a feed of two sites has in its YAML: names alone, or those and an arbiter at its target or its source."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +39,7 @@ class Setup:
     """`commit`: whether the target waits for its disk (`sync`) or not (`async`).  `delay_ms`: to the target, each way.
 
     `identity`: what the tables of a PostgreSQL source log of a row before its change.
+    `two_way`: a word of TWO_WAY; nobody writes at the target.
     `settings`: all other keys of the feed.  `system`: `tidelock`, or `serial`: row by row (`bench.e2e.serial`).
     """
 
@@ -44,12 +53,14 @@ class Setup:
     settings: tuple[tuple[str, Any], ...] = ()
     system: str = TIDELOCK
     identity: str = FULL
+    two_way: str = ""
 
     @property
     def options(self) -> dict[str, Any]:
         """The feed's keys; MySQL and MariaDB as targets wait for the disk or not by their own settings."""
         commit = {"synchronous_commit": True} if self.commit == "sync" and self.target == "postgres" else {}
-        return {"lanes": self.lanes, "consistency": self.consistency, **commit, **dict(self.settings)}
+        kept = {"lanes": self.lanes, "consistency": self.consistency, **commit, **TWO_WAY[self.two_way]}
+        return {**kept, **dict(self.settings)}
 
     @property
     def label(self) -> str:
@@ -62,6 +73,7 @@ class Setup:
             parts.append(self.system)
         parts += [f"identity {self.identity}"] if self.identity != FULL else []
         parts += [self.commit] if self.commit != "async" else []
+        parts += [self.two_way] if self.two_way else []
         parts += [f"{self.delay_ms:g} ms each way"] if self.delay_ms else []
         return ", ".join([*parts, *(f"{key} {value}" for key, value in self.settings)])
 
@@ -76,6 +88,7 @@ def every(
     settings: Sequence[str],
     serial: bool,
     identities: Sequence[str] = (FULL,),
+    two_ways: Sequence[str] = ("",),
 ) -> Iterator[Setup]:
     """All combinations; workloads change slowest.  Raises ValueError for what does not exist."""
     chosen = tuple(map(_setting, settings))
@@ -84,6 +97,7 @@ def every(
         ("consistency", consistencies, CONSISTENCIES),
         ("commit", commits, COMMITS),
         ("identity", identities, IDENTITIES),
+        ("way to go two ways", two_ways, tuple(TWO_WAY)),
     ):
         if unknown := set(given) - set(known):
             raise ValueError(f"no {name} {', '.join(sorted(unknown))}: there are {', '.join(known)}")
@@ -97,9 +111,9 @@ def every(
                     )
                 yield Setup(workload, source, target, 1, "transaction", commit, delay_ms, (), SERIAL)
             told = identities if source == "postgres" else (FULL,)
-            for identity, consistency, count in itertools.product(told, consistencies, lanes):
+            for identity, consistency, count, two_way in itertools.product(told, consistencies, lanes, two_ways):
                 setup = Setup(workload, source, target, count, consistency, commit, delay_ms, chosen)
-                yield dataclasses.replace(setup, identity=identity)
+                yield dataclasses.replace(setup, identity=identity, two_way=two_way)
 
 
 def _pair(text: str) -> tuple[str, str]:

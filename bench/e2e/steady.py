@@ -57,6 +57,8 @@ def run(setup: Setup, source: Server, target: Server, folder: Path, rate: float,
         stack.enter_context(unhurried(source))
         stack.enter_context(durability(target, setup.commit))
         rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "steady", **setup.options)))
+        if setup.two_way:  # which sites these are, and who decides, stays in the bookkeeping
+            rig.options["schema"] = f"{rig.schema}_books"
         workload = rig.make(NAMED[setup.workload]())
         if isinstance(source, Postgres):
             rig.at_source(*replica_identity(workload.specs, setup.identity))

@@ -14,6 +14,9 @@ from bench.e2e.setup import SERIAL, SOURCES, TARGETS, Setup
 from bench.harness.workload.named import NAMED
 
 BATCH: Final = (("batch_rows", 500),)
+ONE_ROW: Final = (("batch_rows", 1),)
+BETWEEN: Final = (("postgres", "postgres"), ("mariadb", "postgres"), ("mariadb", "mariadb"))
+"""Pairs of source and target between which two ways are measured."""
 FAR_MS: Final = 10.0
 OTHERS: Final = tuple(name for name in NAMED if name not in ("plain", "toast"))
 
@@ -22,6 +25,7 @@ OTHERS: Final = tuple(name for name in NAMED if name not in ("plain", "toast"))
 class Suite:
     """`goal`: every later setup must reach so many times the rate of its group's first; 0.0: nothing is asked.
 
+    `by_pair`: each pair of servers is a group of its own.
     `changes`, `rounds`: what a short run takes, a few minutes on two processors.
     """
 
@@ -29,6 +33,7 @@ class Suite:
     setups: tuple[Setup, ...]
     goal: float = 0.0
     together: bool = False
+    by_pair: bool = False
     changes: int = 60_000
     rounds: int = 3
 
@@ -83,6 +88,36 @@ SUITES: Final[Mapping[str, Suite]] = {
         (Setup("hot", lanes=1, consistency="transaction", system=SERIAL), Setup("hot")),
         goal=10.0,
         changes=200_000,
+    ),
+    "sites": Suite(
+        "What do sites cost: paths, marks, receipts with messages?",
+        tuple(Setup("mix", source, target, two_way=two_way) for source, target in BETWEEN for two_way in ("", "sites")),
+        goal=0.97,
+        by_pair=True,
+        changes=200_000,
+        rounds=5,
+    ),
+    "arbiter": Suite(
+        "What does an arbiter cost, where nothing is in conflict?",
+        tuple(
+            Setup("mix", source, target, two_way=two_way)
+            for source, target in BETWEEN
+            for two_way in ("sites", "up", "down")
+        ),
+        by_pair=True,
+        changes=200_000,
+        rounds=5,
+    ),
+    "marks": Suite(
+        "How many bytes does a marked batch take in the target's log?",
+        tuple(
+            Setup("small", source, target, lanes=1, settings=ONE_ROW, two_way=two_way)
+            for source, target in BETWEEN
+            for two_way in ("", "sites")
+        ),
+        by_pair=True,
+        changes=4_000,
+        rounds=3,
     ),
     "modes": Suite(
         "What do source transactions as units cost, and waiting for the disk?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType
 from typing import Any
@@ -30,16 +30,30 @@ _REFUSED = (asyncpg.PostgresError, pymysql.MySQLError)
 
 class Pair:
     """Both sites of a network of two, `eu` and `us`; `eu` is the arbiter.  `default`: its policy.  `more`: statements
-    that make further tables, by their names."""
+    that make further tables, by their names.  `groups`: tables with columns that have groups of their own."""
 
     def __init__(
-        self, network: Network, default: str = "arrival", more: Mapping[str, str] = MappingProxyType({})
+        self,
+        network: Network,
+        default: str = "arrival",
+        more: Mapping[str, str] = MappingProxyType({}),
+        groups: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.network = network
         self.arbiter, self.spoke = network["eu"], network["us"]
         self.down, self.up = network.feeds["eu>us"], network.feeds["us>eu"]
         for feed in (self.down, self.up):
             feed.options["conflicts"] = {"arbiter": "eu", "default": default}
+            feed.tables = [
+                *(
+                    {
+                        "source": f"{network.schema}.{table}",
+                        "conflicts": {"groups": [{"columns": [column], "policy": default} for column in columns]},
+                    }
+                    for table, columns in groups.items()
+                ),
+                {"source": f"{network.schema}.*"},
+            ]
         for node in (self.arbiter, self.spoke):
             for table, statement in {**TABLES, **more}.items():
                 node.send(statement)
@@ -106,6 +120,23 @@ class Pair:
             "AND outcome = 'displaced' AND incoming = 0"
         )
         return [(str(kind), msgspec.msgpack.decode(lost)) for kind, lost in told]
+
+    def family(self) -> list[dict[str, list[tuple[Any, ...]]]]:
+        """Rows of tables with foreign keys, at both sites."""
+        columns = {"parent": "word", "child": "parent", "toy": "child", "coat": "parent"}
+        return [
+            {
+                table: sorted(node.rows(f"SELECT CONCAT(id, ''), CONCAT({more}, '') FROM {table}"))
+                for table, more in columns.items()
+            }
+            for node in (self.arbiter, self.spoke)
+        ]
+
+    def failed(self) -> int:
+        """Number of failed rows, at both."""
+        return sum(
+            len(node.rows(f"SELECT 1 FROM {self.network.books}.tidelock_parked")) for node in (self.arbiter, self.spoke)
+        )
 
     def write_at_once(self, statements: int, seed: int) -> None:
         """Both sites change the same few rows and unique values, each in a thread of its own; what its server refuses

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.harness.servers import ServerMissing
+from bench.micro.against import compared, names_of, shown, turns
 from bench.micro.budgets import PATH, TOLERANCE, Budgets
 from bench.micro.suite import CASES, VALUES, Figure, measured
 from bench.outcome import Outcome
@@ -41,6 +43,10 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 3 where a budget is exceeded.")] = False,
     values: Annotated[int, typer.Option(min=1, help="Measurements of each; the least counts.")] = VALUES,
     processes: Annotated[int, typer.Option(min=1, help="Processes that measure each, in turn.")] = 1,
+    against: Annotated[
+        Path | None, typer.Option(help="Another checkout: measure both in turns, and compare; no servers.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each with --against.")] = 5,
     names: Annotated[bool, typer.Option("--names", help="Only list the benchmarks.")] = False,
 ) -> int:
     """Measure what each stage of a row's way costs, and compare it with the recorded budgets."""
@@ -51,6 +57,8 @@ def command(
     if names or not (chosen or far):
         print("\n".join([*chosen, *far]) if names else "no benchmark has such a name; --names lists them")
         return OK
+    if against is not None:
+        return _compare(against.resolve(), chosen, rounds, values)
     budgets, outcome, console = Budgets.read(PATH), Outcome("micro"), Console()
     console.width = max(console.width, WIDTH)
     figures: list[Figure] = []
@@ -67,6 +75,19 @@ def command(
         outcome.write({"machine": machine, "unit": unit, "figures": found, "over_budget": over})
     console.print(summary(figures, over, budgets, machine["processor"]))
     return DIFFERENT if strict and over else OK
+
+
+def _compare(tree: Path, chosen: Sequence[str], rounds: int, values: int) -> int:
+    try:
+        known = set(names_of(tree))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    both = [name for name in chosen if name in known]
+    try:
+        print(shown(compared(list(turns(tree, both, rounds, values)))))
+    except subprocess.CalledProcessError as error:
+        raise CommandError("a microbenchmark failed; see above", exit_code=REFUSED) from error
+    return OK
 
 
 def _wanted(name: str, only: Sequence[str] | None) -> bool:

@@ -47,12 +47,15 @@ class Figure(msgspec.Struct, frozen=True):
         return self.name.partition("/")[0]
 
 
-def measured(names: Sequence[str], values: int = VALUES, processes: int = 1) -> list[Figure]:
-    """Measure each benchmark `processes` times `values` times.  Raises CalledProcessError, which says why."""
+def measured(
+    names: Sequence[str], values: int = VALUES, processes: int = 1, tree: Path | None = None
+) -> list[Figure]:
+    """Measure each benchmark `processes` times `values` times; `tree`: those of another checkout.  Raises
+    CalledProcessError, which says why."""
     with tempfile.TemporaryDirectory(prefix="tidelock-micro-") as folder:
         path = Path(folder) / "suite.json"
         arguments = [f"--values={values}", f"--processes={processes}", "--quiet", f"--output={path}", *names]
-        subprocess.run([sys.executable, "-m", MODULE, *arguments], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", MODULE, *arguments], check=True, stdout=subprocess.DEVNULL, cwd=tree)
         return [_figure(found) for found in pyperf.BenchmarkSuite.load(str(path)).get_benchmarks()]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Mapping
 from typing import Final
 
 from bench.outcome import table
 from bench.sites.kept import End
+from bench.sites.lags import KINDS, Lag, spread
 
 SHOWN: Final = 5
 
@@ -39,7 +41,8 @@ class Result:
     """`refused`: transactions that the servers refused.  `lost`: rows that `tidelock_conflicts` tells of.
     `unaccounted`: changes of which nobody knows what became of them.  `sums`: what was added, then each site's total.
     `rested`: seconds from the last write until all sites were equal; None: they were not.  `busy`: batches afterwards.
-    `failures`: of writers.
+    `lags`: between the arbiter and its spokes (`bench.sites.lags`); `broken`: probes of them that lost a session.
+    `permit`: of the feeds.  `failures`: of writers.
     """
 
     network: str
@@ -60,6 +63,9 @@ class Result:
     unasked: list[End]
     failures: list[str]
     blows: list[Blow]
+    lags: list[Lag] = dataclasses.field(default_factory=list)
+    broken: int = 0
+    permit: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def faults(self) -> list[str]:
@@ -85,8 +91,23 @@ class Result:
             f"{self.busy} batches after that"
         )
         kinds = [(kind, count) for kind, count in self.conflicts.items()]
-        blows = table(("blow", "times", "median s", "longest s"), self._rows)
-        return "\n".join([told, "", blows, "", table(("conflict", "times"), kinds), *self.faults])
+        blows = table(("blow", "times", "p50 s until rows flow", "longest s"), self._rows)
+        words = ", ".join(f"{key} {value}" for key, value in self.permit.items()) or "none"
+        return "\n".join(
+            [told, "", blows, f"permit: {words}", "", *self._lags, table(("conflict", "times"), kinds), *self.faults]
+        )
+
+    @property
+    def _lags(self) -> list[str]:
+        if not self.lags:
+            return []
+        lines = [(kind, *self._spread(kind)) for kind in KINDS]
+        note = f"{self.broken} probes came to nothing, as a session was lost; a blow counts with its whole time"
+        return [table(("lag of a spoke's change", "times", "p50 s", "p99 s", "longest s"), lines), note, ""]
+
+    def _spread(self, kind: str) -> tuple[object, ...]:
+        times, *seconds = spread(self.lags, kind)
+        return (times, *(f"{one:.3f}" for one in seconds))
 
     @property
     def _silent(self) -> list[str]:

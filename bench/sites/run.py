@@ -22,6 +22,7 @@ from bench.outcome import Outcome
 from bench.sites.blows import CUT, Blows, deck
 from bench.sites.intents import conflicts, lost_tokens, unaccounted
 from bench.sites.kept import Kept
+from bench.sites.lags import Prober
 from bench.sites.result import Blow, Result
 from bench.sites.topology import PERMIT, SERVERS, Topology
 from bench.sites.writer import Writer
@@ -62,13 +63,19 @@ def run(topology: Topology, minutes: float, rate: float, seed: int, keys: int, f
         for writer in writers:
             stack.callback(writer.stop)
             writer.start()
+        probers = _probers(topology, network)
+        for prober in probers:
+            stack.callback(prober.stop)
+            prober.start()
         rng = random.Random(seed)
         acts = Blows(network, kept, rng, min(LONG_CUT_SECONDS, minutes * 60 / MOST_OF_RUN))
         blows = _strike(acts, network, rng, minutes)
         for writer in writers:
             writer.stop()
+        for prober in probers:
+            prober.stop()
         rested = _rests(network)
-        result = _counted(topology, network, minutes, rate, seed, writers, kept, blows, rested)
+        result = _counted(topology, network, minutes, rate, seed, writers, probers, kept, blows, rested)
         kept.stop()
         outcome.write({"result": result}, place)
         return result
@@ -78,6 +85,13 @@ def run(topology: Topology, minutes: float, rate: float, seed: int, keys: int, f
 def _server(kind: str) -> Iterator[Server]:
     with SERVERS[kind]() as server:
         yield server
+
+
+def _probers(topology: Topology, network: Network) -> list[Prober]:
+    """One for each spoke of the arbiter that has one."""
+    hub = topology.arbiter
+    downs = [feed for feed in network.feeds.values() if feed.source.site == hub]
+    return [Prober(network[hub], down.target, down, number) for number, down in enumerate(downs, 1)]
 
 
 def _make_stamps(network: Network) -> None:
@@ -165,6 +179,7 @@ def _counted(
     rate: float,
     seed: int,
     writers: list[Writer],
+    probers: list[Prober],
     kept: Kept,
     blows: list[Blow],
     rested: float | None,
@@ -190,6 +205,9 @@ def _counted(
         busy=_busy(network),
         starts=kept.starts,
         unasked=list(kept.unasked),
+        lags=[lag for prober in probers for lag in prober.lags],
+        broken=sum(prober.broken for prober in probers),
+        permit=PERMIT if topology.arbiter else {},
         failures=[writer.failure for writer in writers if writer.failure],
         blows=blows,
     )

@@ -9,6 +9,8 @@ from typing import Any, Final
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
 SERVERS: Final[dict[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
+PROBE: Final = "probe"
+"""Table of the rows that lags are measured by."""
 PERMIT: Final = {"lag": "5m", "after": "10s"}
 
 
@@ -37,7 +39,12 @@ class Topology:
         if not self.arbiter:
             return [{"source": f"{schema}.account*"}]
         groups = [{"columns": ["amount"], "policy": "delta"}, {"columns": ["token"], "policy": "arrival"}]
-        return [{"source": f"{schema}.account"}, {"source": f"{schema}.total", "conflicts": {"groups": groups}}]
+        adding = {"groups": [{"columns": ["n"], "policy": "delta"}]}
+        return [
+            {"source": f"{schema}.account"},
+            {"source": f"{schema}.total", "conflicts": {"groups": groups}},
+            {"source": f"{schema}.{PROBE}", "conflicts": adding},
+        ]
 
 
 def named(name: str) -> Topology:

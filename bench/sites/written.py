@@ -13,6 +13,7 @@ from typing import Final
 
 from bench.harness.network import Network, Node
 from bench.harness.servers import Postgres
+from bench.sites.topology import PROBE
 
 TOTALS: Final = 40
 """Rows of `total`, which are never deleted."""
@@ -42,12 +43,13 @@ def make_tables(network: Network, *, unique: bool) -> None:
             f"CREATE TABLE account ({account})",
             "CREATE TABLE total (id int PRIMARY KEY, amount bigint NOT NULL, token varchar(40) NOT NULL)",
             f"INSERT INTO total VALUES {totals}",
+            f"CREATE TABLE {PROBE} (id int PRIMARY KEY, n int NOT NULL)",
             f"CREATE TABLE {ledger}.written "
             "(token varchar(40) NOT NULL, before_it varchar(40) NOT NULL, amount int NOT NULL)",
             f"CREATE TABLE {ledger}.came_back (path varchar(1000))",
         )
         if isinstance(node.server, Postgres):
-            node.send("ALTER TABLE account REPLICA IDENTITY FULL", "ALTER TABLE total REPLICA IDENTITY FULL")
+            node.send(*(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in ("account", "total", PROBE)))
 
 
 def watch_paths(network: Network) -> None:

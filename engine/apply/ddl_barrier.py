@@ -42,10 +42,16 @@ _UNSTAMPED = (DdlKind.TRUNCATE, DdlKind.ALTERED)
 
 def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> Passage:
     """Say what becomes of a statement; `passed`: (source, number) of the one that the operator declared done or
-    skipped.  `stamps`: rows are compared by stamps: a TRUNCATE has none, and a table with them has others beside it."""
-    if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
+    skipped.  `stamps`: rows are compared by stamps: a TRUNCATE has none, and a table with them has others beside it.
+
+    One that has run at the target already is applied as well, which is to read its tables anew."""
+    if passed == (ddl.source, ddl.number):
         return Passage.PASS
-    applied = ddl.kind in _APPLIED and not (stamps and ddl.kind in _UNSTAMPED)
+    if ddl.back:
+        return Passage.APPLY
+    if ddl.kind is DdlKind.UNRELATED:
+        return Passage.PASS
+    applied = ddl.elsewhere is None and ddl.kind in _APPLIED and not (stamps and ddl.kind in _UNSTAMPED)
     return Passage.APPLY if applied else Passage.HALT
 
 
@@ -57,7 +63,15 @@ _DONE = (
 def alarm(ddl: Ddl, position: str, *, stamps: bool = False) -> Alarm:
     """Tell the operator which statement is not applied by itself, and what to do about it; `stamps`: as `judge`."""
     hint = f"Everything before it is applied. Change the target to match, {_DONE}"
-    if ddl.databases:
+    if ddl.elsewhere is not None:
+        made, wanted = ddl.elsewhere
+        told = f"a statement was made at {made}, and the statements of these sites are made at {wanted} (`ddl`)"
+        hint = (
+            f"Everything before it is applied. Make the same change at the target, and at {wanted} where that is "
+            f"another site, unless they have it; or undo it at {made}, where the feed then halts once more. "
+            f"T{_DONE[1:]}"
+        )
+    elif ddl.databases:
         told = f"a statement drops database {', '.join(ddl.databases)}, from which the feed takes tables"
         hint = (
             "Everything before it is applied. Drop the tables of that database at the target, or empty them (rows that "

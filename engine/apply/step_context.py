@@ -48,7 +48,7 @@ class StepContext:
     def give_up(self, failure: Failure, position: Position) -> None:
         """End this owner for a failure that no retry mends; all up to `position` is committed."""
         if policy(failure) is Policy.STEP_DOWN:
-            self._end(StepDown(failure.message, failure.kind is ErrorKind.COMMITS_LOST))
+            self._end(StepDown(failure.message, failure.kind is not ErrorKind.FENCED))
         else:
             self._end(Halt(_refused(failure, position)))
 

@@ -125,6 +125,7 @@ class WindowPlanner:
         window = self._buffer.window(self._options.batch_rows if self._options.atomic else self._options.window_rows)
         if (bound := self._bind(window)) is None:
             return False
+        self._batches.times.note(batch.transactions for batch in window)
         end, end_us = window[-1].last, next((batch.end_us for batch in reversed(window) if batch.end_us), 0)
         if may_wait and self._batches.coalescer.applies_to([table for one in bound for table in one.bindings.values()]):
             self._copying.seen(end, resent=any(batch.resent for batch in window))

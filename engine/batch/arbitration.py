@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.batch.parked_rows import parked_row
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.errors import Failure, breaks_foreign_key
@@ -27,12 +28,19 @@ from tidelock.engine.two_way.deciding import keys_of
 
 
 def questions(
-    changes: Sequence[Change], refusals: Sequence[Failure], options: Options, id_: EffectId, origin: Origin | None
+    changes: Sequence[Change],
+    refusals: Sequence[Failure],
+    options: Options,
+    id_: EffectId,
+    origin: Origin | None,
+    times: CommitTimes,
 ) -> tuple[DecideChange, ...]:
     """Returns what the target is to decide.  `refusals`: by the target, of the changes as they came, then of what was
-    decided about the only one, if that was.  `id_`: of the batch; `origin`: where the changes had been."""
+    decided about the only one, if that was.  `id_`: of the batch; `origin`: where the changes had been.  `times`: when
+    they were committed."""
     first, *others = refusals
     refused = others[0].message if others else ""
+    by_time = {name for name, words in options.policies.items() if words.by_time}
     return tuple(
         DecideChange(
             change.binding,
@@ -42,6 +50,8 @@ def questions(
             parked_row(change, refused or first.message, id_, n, origin=origin),
             refused,
             bool(others) and breaks_foreign_key(others[0]),
+            options.clock if change.binding.name in by_time else None,
+            times.of(change),
         )
         for n, change in enumerate(changes)
     )

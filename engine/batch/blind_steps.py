@@ -19,19 +19,26 @@ and the batch is tried again.  A value that a row of the batch had only in betwe
 is taken at once.
 
 Tables with foreign keys, or with columns that only the target has, run row by row in log order: there a row that leaves
-for a moment takes others, or values, with it.
+for a moment takes others, or values, with it.  A row whose key, or a value that is referred to, changes does so in its
+place, so that what refers to it follows as at the arbiter.
+
+A row that the arbiter deletes may have children at the spoke that the arbiter has not seen.  A change that is tried
+alone has leave to *clear* them: whatever refers to the row and stands in the way is deleted first, and recorded, as a
+change of the spoke's own.  So the arbiter hears of it like of any delete of the spoke, and decides about it: it is not
+known which of these rows the arbiter has too.  In a batch of several changes a child may be one that an earlier change
+takes elsewhere, so there is no such leave.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tidelock.engine.batch.merge import Ranks, fold, must_keep_order
 from tidelock.engine.model.records import Row, Value
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.steps import ChangeId, DeleteRows, Step, UpsertRows
+from tidelock.engine.protocol.steps import ChangeId, DeleteRows, Step, UpdateRows, UpsertRows
 
 
 def require_blind(binding: Binding) -> None:
@@ -131,16 +138,33 @@ def _displacing_together(changes: Sequence[Change]) -> list[Step]:
 
 def _displacing_singly(changes: Sequence[Change]) -> list[Step]:
     """One change after another."""
-    steps: list[Step] = []
-    for change in changes:
-        binding, before, after = change.binding, change.before, change.after
-        old = None if before is None else binding.key_of(before)
-        if after is None:
-            assert old is not None, "a change has an image"
-            steps.append(DeleteRows(binding, [old]))
-            continue
-        if old is not None and old != binding.key_of(after):
-            steps.append(DeleteRows(binding, [old]))
-        of = (change.source, change.number, change.ordinal)
-        steps.append(UpsertRows(binding, [after], fresh=False, blind=True, displaces=(of,)))
-    return steps
+    alone = len(changes) == 1
+    return [step for change in changes for step in _displacing_one(change, alone)]
+
+
+def _displacing_one(change: Change, alone: bool) -> Iterator[Step]:
+    """`alone`: it is the only one of its batch."""
+    binding, before, after = change.binding, change.before, change.after
+    of = ((change.source, change.number, change.ordinal),)
+    clears = of if alone else ()
+    old = None if before is None else binding.key_of(before)
+    if after is None:
+        assert old is not None, "a change has an image"
+        yield DeleteRows(binding, [old], clears=clears)
+        return
+    new = binding.key_of(after)
+    if before is not None and old is not None and (changed := _changed_where_referred_to(binding, before, after)):
+        if old != new:
+            yield DeleteRows(binding, [new], clears=clears)
+        yield UpdateRows(binding, [old], [after], moves=True, displaces=of, clears=clears, changed=changed)
+        return
+    if old is not None and old != new:
+        yield DeleteRows(binding, [old], clears=clears)
+    yield UpsertRows(binding, [after], fresh=False, blind=True, displaces=of)
+
+
+def _changed_where_referred_to(binding: Binding, before: Row, after: Row) -> tuple[str, ...]:
+    """Returns the columns that change and by which other rows may refer to this one."""
+    at = {column.name: i for i, column in enumerate(binding.shape.columns)}
+    referred = dict.fromkeys(name for key in binding.target.references for name in key.parent_columns)
+    return tuple(name for name in referred if name in at and before[at[name]] != after[at[name]])

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
+from tidelock.engine.batch.group_steps import by_groups
 from tidelock.engine.batch.merge import Fold, Ranks, fold, in_log_order, merge, set_based
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.batch.row_chains import breaks
@@ -44,7 +45,8 @@ def maker(options: Options) -> MakeSteps:
     if (stamp := options.stamp) is not None:
         return lambda changes, ranks: stamp_steps(changes, stamp)
     if options.direction == "down":
-        return blind_steps
+        words = options.policies
+        return lambda changes, ranks: by_groups(blind_steps(changes, ranks), changes, words)
     if options.verify == "image" or options.direction == "up":
         return image_steps
     if options.verify == "version":
@@ -57,7 +59,8 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
     if (stamp := options.stamp) is not None:
         return lambda changes: stamp_steps(changes, stamp)
     if options.direction == "down":
-        return displacing_steps
+        words = options.policies
+        return lambda changes: by_groups(displacing_steps(changes), changes, words)
     if options.verify == "image" or options.direction == "up":
         return image_steps_in_order
     if options.verify == "version":

@@ -13,6 +13,7 @@ from tidelock.engine.batch import arbitration, checked_steps
 from tidelock.engine.batch.backoff import Backoff, delay_us
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
+from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 from tidelock.engine.batch.merge import Ranks
@@ -41,7 +42,7 @@ class BatchScheduler:
 
     `rows`: planned and not yet committed.  `streaming`: a transaction is applied as it comes, alone.  `now`: of this
     step, in microseconds; it is set before the step's events are taken.  `conflicts`: how many were decided, by type
-    and outcome.
+    and outcome.  `times`: when changes were committed.
     `unpositioned_receipt`: the last commit that no position tells of (a batch of retries, a merge), until a checkpoint
     has dropped its receipt.
     """
@@ -66,6 +67,7 @@ class BatchScheduler:
         )
         self.binding_locks = BindingLocks(self.dispatcher)
         self.coalescer = Coalescer(options)
+        self.times = CommitTimes(options)
         self._make_steps = checked_steps.maker(options)
         self._make_steps_in_order = checked_steps.maker_in_order(options)
         self.parked_retry = ParkedRetry(next_id, emit, self._make_steps)
@@ -172,7 +174,8 @@ class BatchScheduler:
         batch.parked = [change for change, _ in parked]
         decided: tuple[DecideChange, ...] = ()
         if search is not None and search.refusals:
-            decided = arbitration.questions(run, search.refusals, self._options, id_, batch.provenance.origin)
+            origin = batch.provenance.origin
+            decided = arbitration.questions(run, search.refusals, self._options, id_, origin, self.times)
             run = []
         batch.effect = ApplyBatch(
             id=id_,

@@ -14,7 +14,8 @@ def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
     """Returns a statement with those of its tables and databases alone that the feed takes; one that names only others
     says nothing to it.
 
-    `between_sites`: changes may come back, and a statement that takes something away would, behind what was made since.
+    `between_sites`: rows of the other site are on their way in the form, by the key and under the name that such a
+    statement takes away.
     """
     if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
         return ddl

@@ -13,6 +13,7 @@ from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.mapping import Mapping, TableMapping
 from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
 from tidelock.engine.capture.row_filter import Untold
+from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.errors import RESYNC, Alarm
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import (
@@ -48,6 +49,7 @@ class CaptureMachine:
         echoes: Echoes | None = None,
     ) -> None:
         self._mapping = mapping
+        self._between = sites
         self._sites = SiteFilter(sites) if sites is not None else None
         self._loop: LoopFilter = self._sites or NodeFilter(node)
         self._echoes = echoes
@@ -83,7 +85,9 @@ class CaptureMachine:
         loop, echoes, seen = self._loop, self._echoes, None
         for source in chunk.transactions:
             if source.ddl is not None:
-                ddl = related(source.ddl, self._mapping, between_sites=self._sites is not None)
+                ddl = related(source.ddl, self._mapping, between_sites=self._between is not None)
+                if self._between is not None:
+                    ddl = ruled(ddl, self._between)
                 if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
                     echoes.note_statement(source)
                 continue

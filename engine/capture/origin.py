@@ -39,6 +39,7 @@ class Sites(msgspec.Struct, frozen=True):
     `own`: only changes that began at the source go on.  `mark`: words that changes are marked with from here on.
     `drop`: changes with one of these words go no further.  `sister`: name of the feed that goes the other way.
     `echo`: which of the target's own changes go back to it, as the source is its arbiter (`engine.capture.echoes`).
+    `statements`: the one site whose statements are taken (`engine.capture.statements`); '': those of all sites.
     """
 
     source: str
@@ -48,6 +49,7 @@ class Sites(msgspec.Struct, frozen=True):
     drop: tuple[str, ...] = ()
     sister: str = ""
     echo: Literal["none", "exact", "all"] = "none"
+    statements: str = ""
 
     @property
     def local(self) -> Origin:

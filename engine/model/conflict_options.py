@@ -23,6 +23,13 @@ class GroupWords(msgspec.Struct, frozen=True):
     policy: PolicyWord
 
 
+class CommitClock(msgspec.Struct, frozen=True):
+    """Names of the sites whose commits are compared; of equal times the greater name is later."""
+
+    spoke: str
+    arbiter: str
+
+
 class TableWords(msgspec.Struct, frozen=True):
     """Policies of a table.  `types`: by type of conflict.  `version`: column that `latest` compares; '': none."""
 
@@ -30,3 +37,8 @@ class TableWords(msgspec.Struct, frozen=True):
     types: dict[str, str] = {}
     groups: tuple[GroupWords, ...] = ()
     version: str = ""
+
+    @property
+    def by_time(self) -> bool:
+        """Tells whether `latest` compares times of commits here."""
+        return not self.version and "latest" in (self.default, *self.types.values())

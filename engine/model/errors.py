@@ -36,6 +36,7 @@ class ErrorKind(enum.StrEnum):
     COMMITS_LOST: the target no longer holds commits that it had reported (a crash with asynchronous commit, a
     failover); what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still
     exact.
+    CHANGED: a table of the target has got columns that this owner does not know, and must tell of.
     TARGET: permission, missing table: the target itself must be mended.
     """
 
@@ -44,6 +45,7 @@ class ErrorKind(enum.StrEnum):
     ROW = "row"
     FENCED = "fenced"
     COMMITS_LOST = "rewound"
+    CHANGED = "changed"
     TARGET = "target"
 
 
@@ -114,7 +116,7 @@ def policy(failure: Failure) -> Policy:
             return Policy.RETRY
         case ErrorKind.ROW:
             return Policy.SPLIT
-        case ErrorKind.FENCED | ErrorKind.COMMITS_LOST:
+        case ErrorKind.FENCED | ErrorKind.COMMITS_LOST | ErrorKind.CHANGED:
             return Policy.STEP_DOWN
         case ErrorKind.TARGET:
             return Policy.HALT

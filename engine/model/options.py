@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidelock.engine.model.conflict_options import Direction, TableWords
+from tidelock.engine.model.conflict_options import CommitClock, Direction, TableWords
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import StampColumns
 
@@ -56,8 +56,9 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
 
     Conflicts of two sites (`two_way`):
-    `direction`: of a feed that has an arbiter.  `policies`: by table, of a feed that goes up.  `stamp`: columns that
-    decide where there is no arbiter.
+    `direction`: of a feed that has an arbiter.  `policies`: by table; a feed that goes down takes the groups of columns
+    from them.  `clock`: of a feed that goes up, whose commits may be compared.  `stamp`: columns that decide where
+    there is no arbiter.
 
     `locking`: off only in the test that shows what the locks are for.
     """
@@ -83,6 +84,7 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     direction: Direction = "none"
     policies: dict[TableName, TableWords] = {}
     stamp: StampColumns | None = None
+    clock: CommitClock | None = None
     locking: bool = True
     copy_reads: int = 4
     copy_touched: int = 200_000

@@ -263,6 +263,9 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
     `added`: what an ADD_COLUMN adds, where the log tells columns and not a statement.
     `untold`: rows that were there before may hold other values since, or be others, and the log does not tell them.
+    `path`: the sites by which feeds have brought it to the source, none where it was made there; behind the capture
+    machine of a feed with sites the source is one of them.  `back`: so is the target: the statement has run there.
+    `elsewhere`: it was made at another site than the one whose statements are taken: at which, and which one that is.
     """
 
     schema: str
@@ -274,6 +277,9 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     databases: tuple[str, ...] = ()
     added: tuple[AddedColumn, ...] = ()
     untold: bool = False
+    path: tuple[str, ...] = ()
+    back: bool = False
+    elsewhere: tuple[str, str] | None = None
 
 
 class LogBatch(msgspec.Struct, array_like=True):

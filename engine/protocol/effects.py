@@ -50,6 +50,11 @@ class ApplyBatch(msgspec.Struct, gc=False):
     told: tuple[RowsToTell, ...] = ()
     scan: bool = False
 
+    @property
+    def looks(self) -> bool:
+        """Tells whether it reads rows of the target before it writes or after."""
+        return bool(self.decide or self.told)
+
 
 class ApplyPiece(msgspec.Struct, gc=False):
     """Apply a part of a source transaction that is too large to hold, in the open transaction of the held `batch`.
@@ -99,7 +104,7 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
     The adapter translates and runs it once the older owner's sessions are gone, then reads the tables again.  A
     TRUNCATE takes the rows that are parked for its table with it, in the same transaction: retried later they would
-    come back.  `end`: the position after it.
+    come back.  `end`: the position after it.  Of one that is `back` the tables are read again and nothing runs.
     Answers: DdlApplied or DdlFailed.
     """
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.conflict_options import TableWords
+from tidelock.engine.model.conflict_options import CommitClock, TableWords
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 
@@ -25,6 +25,8 @@ class DeleteRows(msgspec.Struct, gc=False):
     its before-image stays.
     `absent`: none of these is there, as the log says, and nothing is deleted; one that is there is an error
     (ErrorKind.ROW).
+    `clears`: the change that each row is of, where rows of the target that refer to it and stand in the way are deleted
+    first, as the target's own change, and written to `tidelock_conflicts` (`engine.batch.blind_steps`).
     """
 
     table: Binding
@@ -32,6 +34,7 @@ class DeleteRows(msgspec.Struct, gc=False):
     befores: list[Row] | None = None
     version: int = -1
     absent: bool = False
+    clears: tuple[ChangeId, ...] = ()
 
     @property
     def checks(self) -> bool:
@@ -54,6 +57,7 @@ class UpsertRows(msgspec.Struct, gc=False):
     above that of the row there, and goes again if a tombstone has a greater one; of a table of tombstones likewise, and
     rows that are older than theirs go.
     `blind`: a row that is there by key is overwritten, unique columns included (`engine.batch.blind_steps`).
+    `columns`: the positions of those alone that are overwritten (`engine.batch.group_steps`); none: all.
     `displaces`: the change that each row is of, where rows of other keys make room as with `replaces`, and are written
     to `tidelock_conflicts`.
     """
@@ -67,6 +71,7 @@ class UpsertRows(msgspec.Struct, gc=False):
     stamp: tuple[int, int] | None = None
     blind: bool = False
     displaces: tuple[ChangeId, ...] = ()
+    columns: tuple[int, ...] = ()
 
     @property
     def checks(self) -> bool:
@@ -88,6 +93,8 @@ class UpdateRows(msgspec.Struct, gc=False):
     `befores`, `version` and `replaces`: as in the other steps.  A row that is compared is never inserted.  Where a row
     moves under `version` and its new key is taken, the row there is overwritten if its version is below, and the one
     under the old key goes if its own is not above that of the before-image.
+    `displaces`: as in `UpsertRows`, of rows that move.  `clears`: as in `DeleteRows`, of what refers to the columns
+    `changed`, whose values change.
     """
 
     table: Binding
@@ -97,11 +104,14 @@ class UpdateRows(msgspec.Struct, gc=False):
     befores: list[Row] | None = None
     version: int = -1
     replaces: bool = False
+    displaces: tuple[ChangeId, ...] = ()
+    clears: tuple[ChangeId, ...] = ()
+    changed: tuple[str, ...] = ()
 
     @property
     def checks(self) -> bool:
         """True where the target's rows are looked at before they are changed."""
-        return self.befores is not None or self.replaces
+        return self.befores is not None or self.replaces or bool(self.displaces)
 
 
 Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows
@@ -130,7 +140,8 @@ class DecideChange(msgspec.Struct, gc=False):
     arbiter's rows under the keys of the change are told (`RowsToTell`), unless the change stands as it came.
     Where an operator has to decide, `parked` is parked.
 
-    `policies`: of its table.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
+    `policies`: of its table.  `clock`: where times of commits decide which is later; `commit_us`: that of the change, 0
+    where none is known.  `refused`: what was decided could not be written, for this reason, so nothing is, and the
     change is kept out; `foreign`: the reason is a foreign key.
     """
 
@@ -141,6 +152,8 @@ class DecideChange(msgspec.Struct, gc=False):
     parked: ParkedRow
     refused: str = ""
     foreign: bool = False
+    clock: CommitClock | None = None
+    commit_us: int = 0
 
 
 class RowsToTell(msgspec.Struct, gc=False):

@@ -28,11 +28,34 @@ class Conflict(enum.Enum):
     FOREIGN_KEY = "foreign_key"
 
 
+class WrittenBy(enum.Enum):
+    """ARBITER: its own writers.  SPOKE: the feed from the spoke whose change is decided about.  ANOTHER: the feed from
+    another spoke.  UNKNOWN: that cannot be told."""
+
+    ARBITER = "arbiter"
+    SPOKE = "spoke"
+    ANOTHER = "another"
+    UNKNOWN = "unknown"
+
+
+class Writer(msgspec.Struct, frozen=True, gc=False):
+    """Transaction of the arbiter that wrote a row last.  `at_us`: when it was committed, microseconds since the epoch;
+    0: that is not known."""
+
+    by: WrittenBy
+    at_us: int = 0
+
+
+NOT_TOLD = Writer(WrittenBy.UNKNOWN)
+
+
 class Holder(msgspec.Struct, frozen=True, gc=False):
-    """Another row that holds a value of a unique index which the change wants.  `columns`: those of the index."""
+    """Another row that holds a value of a unique index which the change wants.  `columns`: those of the index.
+    `writer`: as of `Met`."""
 
     columns: tuple[int, ...]
     row: Row
+    writer: Writer = NOT_TOLD
 
 
 class Met(msgspec.Struct, frozen=True, gc=False):
@@ -40,13 +63,14 @@ class Met(msgspec.Struct, frozen=True, gc=False):
 
     `row`: of the key that it had before, of an insert its key.  `unseen`: a change that its writer had not seen touched
     a shared register here, or the row is not as its before-image says.  `deleted`: the row that is not there was
-    deleted.  `holders`: other rows, of which none is `row`.
+    deleted.  `holders`: other rows, of which none is `row`.  `writer`: of `row`, where times of commits are compared.
     """
 
     row: Row | None = None
     unseen: bool = False
     deleted: bool = False
     holders: tuple[Holder, ...] = ()
+    writer: Writer = NOT_TOLD
 
 
 def conflict_of_row(before: Row | None, after: Row | None, met: Met) -> Conflict | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.steps import DecideChange, DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.two_way import commit_order
 from tidelock.engine.two_way.conflicts import Met
 from tidelock.engine.two_way.decisions import Arriving, Decision, Outcome, decide, kept
 from tidelock.engine.two_way.merged import rank
@@ -25,15 +26,18 @@ def kept_out(change: DecideChange) -> Decision:
     return kept(policies_of(change.policies, change.table), arriving, foreign=change.foreign)
 
 
-def is_later(change: DecideChange, met: Met) -> bool:
-    """Tells whether the change is later than all rows that it meets, by the version column; without one, or without a
-    row, what comes last is.
+def is_later(change: DecideChange, met: Met) -> bool | None:
+    """Tells whether the change is later than all rows that it meets, by the version column, or by the times of commits;
+    without either, or without a row, what comes last is.  None: it cannot be told.
 
     A delete has the version of the row that it was made from.  Equal versions: the arbiter's row is the later one.
     """
     at = version_of(change.policies, change.table)
     image = change.after if change.after is not None else change.before
     met_rows = [row for row in (met.row, *(holder.row for holder in met.holders)) if row is not None]
+    if met_rows and change.clock is not None:
+        own = (met.writer,) if met.row is not None else ()
+        return commit_order.is_later(change.clock, change.commit_us, (*own, *(one.writer for one in met.holders)))
     if at < 0 or not met_rows:
         return True
     if image is None or image[at] is None:

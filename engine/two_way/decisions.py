@@ -57,11 +57,12 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Arriving(msgspec.Struct, frozen=True, gc=False):
-    """A change that comes from a spoke.  `later`: its stamp is greater than that of what it meets."""
+    """A change that comes from a spoke.  `later`: its stamp is greater than that of what it meets; None: nothing tells,
+    and an operator decides where that matters."""
 
     before: Row | None
     after: Row | None
-    later: bool = True
+    later: bool | None = True
 
 
 def decide(policies: Policies, change: Arriving, met: Met) -> Decision:
@@ -84,19 +85,20 @@ def _between(policies: Policies, conflict: Conflict, change: Arriving, met: Met)
         return _by_group(policies, conflict, change, met.row)
     if conflict is Conflict.DELETE_MISSING:
         return Decision(Outcome.WRITE, None, (conflict,))
+    stays: bool | None
     match policies.of(conflict):
         case Policy.ARRIVAL | Policy.SPOKE:
             stays = True
-        case Policy.LATEST:
-            stays = change.later
         case Policy.DELETE_WINS if change.after is None or met.row is None:
             stays = change.after is None
-        case Policy.DELETE_WINS:
+        case Policy.LATEST | Policy.DELETE_WINS:
             stays = change.later
         case Policy.ARBITER:
             stays = False
         case _:  # STOP, and what is for columns alone
             return _kept(Outcome.PARK, conflict, change, met.row)
+    if stays is None:
+        return _kept(Outcome.PARK, conflict, change, met.row)
     if not stays:
         return _kept(Outcome.VERDICT, conflict, change, met.row)
     lost = () if met.row == change.after else (Lost(conflict, incoming=False, row=met.row),)
@@ -110,7 +112,7 @@ def _by_group(policies: Policies, conflict: Conflict, change: Arriving, here: Ro
     touched = changed_groups(policies.groups, before, after)
     if any(group.policy is Policy.STOP for group in touched):
         return _kept(Outcome.PARK, conflict, change, here)
-    row, ours, theirs = merged_row(touched, before, after, here, later=change.later)
+    row, ours, theirs = merged_row(touched, before, after, here, later=bool(change.later))
     written = overlaid(policies.groups, before, after, here)
     outcome = Outcome.WRITE if row == written else Outcome.VERDICT if row == here else Outcome.MERGE
     lost = []
@@ -135,7 +137,8 @@ def _over_values(policies: Policies, clash: Conflict, change: Arriving, met: Met
     if policy in (Policy.ARRIVAL, Policy.SPOKE) or (policy is Policy.LATEST and change.later):
         lost = (*decision.lost, *(Lost(clash, incoming=False, row=gone) for gone in rows))
         return Decision(decision.outcome, row, conflicts, tuple(rows), lost)
-    outcome = Outcome.VERDICT if policy in (Policy.ARBITER, Policy.LATEST) else Outcome.PARK
+    older = policy is Policy.LATEST and change.later is not None
+    outcome = Outcome.VERDICT if policy is Policy.ARBITER or older else Outcome.PARK
     return _kept(outcome, clash, change, met.row, decision.conflicts)
 
 

@@ -43,12 +43,14 @@ class Passing(msgspec.Struct, frozen=True, gc=False):
 
     `at`: its place.  `path`: that of its transaction, without the arbiter.  `seen`: how far the last site on the path
     had applied the arbiter's log; of no meaning where the path is empty.  `registers`: None for every one.
+    `refers`: those of its parents, which are asked for and not noted.
     """
 
     at: Place
     path: Path
     seen: Place
     registers: Registers | None
+    refers: Registers | None = ()
 
 
 class EchoIndex:
@@ -111,7 +113,7 @@ def sending(index: EchoIndex, spoke: str, row: Passing) -> Sending:
     """Decides about the next row of the arbiter's log, and notes it in the index if it is sent."""
     if spoke not in row.path:
         found = Sending.SEND
-    elif row.path[-1] == spoke and index.concerns(row.registers, row.seen):
+    elif row.path[-1] == spoke and (index.concerns(row.registers, row.seen) or index.concerns(row.refers, row.seen)):
         found = Sending.ECHO
     else:
         found = Sending.NOT

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.records import Kind
 from tidelock.engine.model.schema import Binding
+from tidelock.engine.two_way.column_groups import groups_at
 from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.engine.two_way.policies import BY_COLUMN, Group, Order, Policies, Policy, refused
 
@@ -20,13 +21,10 @@ def policies_of(words: TableWords, table: Binding) -> Policies:
     Columns in no group are one of their own, of the table's default, where there are groups at all."""
     at = _places(table)
     types = {Conflict(kind): Policy(policy) for kind, policy in words.types.items()}
-    groups = tuple(
-        Group(tuple(at[name] for name in group.columns if name in at), Policy(group.policy)) for group in words.groups
-    )
-    grouped = {place for group in groups for place in group.columns}
-    rest = tuple(place for place in at.values() if place not in grouped and place not in table.key)
     default = Policy(words.default)
-    return Policies(default, types, (*groups, Group(rest, default)) if groups and rest else groups)
+    policies = [*(Policy(group.policy) for group in words.groups), default]
+    groups = groups_at((group.columns for group in words.groups), at, table.key)
+    return Policies(default, types, tuple(Group(columns, policies[n]) for n, columns in enumerate(groups)))
 
 
 def version_of(words: TableWords, table: Binding) -> int:

@@ -96,11 +96,31 @@ ARBITER = (
         "registers-of-keys-alone",
         """
         @ Echoes._layout
-        - Layout(key, uniques=tuple(uniques))
-        + Layout(key)
+        - tuple(uniques)
+        + ()
         """,
         "an echo goes by the row, not by unique values",
         "two-way 6",
+    ),
+    _arbitrated(
+        "groups-written-whole",
+        """
+        @ by_groups
+        - not touched
+        + True
+        """,
+        "rows are written whole, and groups of columns count as sent",
+        "two-way 29",
+    ),
+    _arbitrated(
+        "deletes-touch-one-group",
+        """
+        @ column_groups.touched
+        - range(len(groups))
+        + range(1)
+        """,
+        "an insert, a delete and a changed key touch one group of columns",
+        "two-way B17",
     ),
     _arbitrated(
         "registers-of-the-new-row-alone",
@@ -197,7 +217,8 @@ ARBITER = (
         - [
         -     row
         -     for row in rows
-        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+        -     is Sending.ECHO
         - ]
         + rows if Sending.ECHO in [
         +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) for row in rows

@@ -16,9 +16,11 @@ from tidelock.simulations.mutants.looking import LOOKING
 from tidelock.simulations.mutants.merge import MERGE
 from tidelock.simulations.mutants.parking import BAD_ROWS, PARKING, WISHES
 from tidelock.simulations.mutants.partial import PARTIAL
+from tidelock.simulations.mutants.permits import DECIDING, PERMITS
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from tidelock.simulations.mutants.sites import SITES
+from tidelock.simulations.mutants.stamps import STAMPS
 from tidelock.simulations.mutants.streaming import STREAMING
 from tidelock.simulations.mutants.target import TARGET
 
@@ -54,4 +56,7 @@ CATALOGUE = (
     *LOOKING,
     *SITES,
     *ARBITER,
+    *PERMITS,
+    *DECIDING,
+    *STAMPS,
 )

@@ -82,9 +82,14 @@ def _run_feed(seed: int) -> None:
 
 def _run_sites(seed: int, kind: str) -> None:
     from tidelock.simulations.sites.plan import draw, draw_arbitrated
+    from tidelock.simulations.sites.stamp_plan import draw_stamped
+    from tidelock.simulations.sites.stamp_world import StampWorld
     from tidelock.simulations.sites.world import SitesWorld
 
-    SitesWorld(draw_arbitrated(seed) if kind == "arbiter" else draw(seed)).run()
+    if kind == "stamps":
+        StampWorld(draw_stamped(seed)).run()
+    else:
+        SitesWorld(draw_arbitrated(seed) if kind == "arbiter" else draw(seed)).run()
 
 
 @contextmanager

@@ -216,8 +216,8 @@ DOUBT = (
         "rewound-target-given-up",
         """
         @ StepContext.give_up
-        - ErrorKind.COMMITS_LOST
-        + ErrorKind.FENCED
+        - failure.kind is not ErrorKind.FENCED
+        + failure.kind is ErrorKind.FENCED
         """,
         "an owner whose target lost commits does not take over again, a fenced one does",
         case="a target that lost commits after a crash",

@@ -22,13 +22,16 @@ from tidelock.engine.two_way.conflicts import Holder, Met
 from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.ledger import Ledger
-from tidelock.simulations.model import Table
+from tidelock.simulations.model import Table, Violation
 from tidelock.simulations.session import Session, Wrote
 from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.travels import Travels
 from tidelock.simulations.target import Work
+
+HAS_CHILDREN: Final = "1451"
+"""MySQL's number of a row that others refer to."""
 
 _WRONG: Final = 0.3
 """Part of the scans that say wrong rows."""
@@ -57,6 +60,9 @@ class ArbitratedTarget(SiteTarget):
         self.intents = travels
         self._concluded: dict[EffectId, Concluded] = {}
         self._decided: dict[EffectId, tuple[Decided, ...]] = {}  # as `tidelock_conflicts` has it
+
+    def _code(self, error: Violation) -> str:
+        return HAS_CHILDREN if error.has_children else super()._code(error)
 
     def _answer(self, id_: EffectId) -> BatchCommitted:
         return BatchCommitted(id_, decided=self._decided.get(id_, ()))
@@ -94,6 +100,9 @@ class ArbitratedTarget(SiteTarget):
         parked = list(effect.parked)
         if effect.decide:
             self._decided[effect.id] = tuple(concluded.decided)
+            for answer in concluded.decided:
+                for conflict, outcome in answer.conflicts:
+                    self._faults.seen(f"decided: {conflict}: {outcome}")
             parked += [c.parked for c, answer in zip(effect.decide, concluded.decided, strict=True) if answer.parked]
         for row in parked:
             state.parked[row.source, row.number, row.ordinal] = (row, "")

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tidelock.engine.capture.echoes import Echoes
+from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.capture.echoes import Echoes, NamedGroups
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
-from tidelock.engine.model.records import Position, RowChange, SourceChunk
-from tidelock.simulations.catalogue import BY_NAME
+from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
+from tidelock.engine.protocol.events import Paused
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
@@ -42,8 +43,13 @@ class Arbitration(msgspec.Struct, frozen=True):
 
     def options(self) -> dict[str, Any]:
         """Settings of its apply machine."""
-        words = {table.name: w for name, w in self.conflicts.policies.items() for table in BY_NAME[name]}
-        return {"direction": self.direction, "policies": words if self.direction == "up" else {}}
+        words = {TableName("shop", name): words for name, words in self.conflicts.policies.items()}
+        return {"direction": self.direction, "policies": words}
+
+    def groups(self) -> dict[TableName, NamedGroups]:
+        """Returns the groups of columns of the tables that have some."""
+        policies = self.options()["policies"].items()
+        return {name: tuple(one.columns for one in words.groups) for name, words in policies if words.groups}
 
 
 def sites_of(edge: Edge, topology: Topology) -> Sites:
@@ -98,7 +104,9 @@ class SiteOwner(Owner):
 
 
 class SiteFeed(Feed):
-    """`until`: the place that it is to reach once nothing goes wrong any more."""
+    """`permitted`: it has a permit, and holds until that says otherwise."""
+
+    permitted = False
 
     def __init__(
         self,
@@ -119,27 +127,46 @@ class SiteFeed(Feed):
             self.sites = replace(self.sites, echo=arbitration.conflicts.echo)
         faults = Faults(plan, chance, coverage)
         ledger = Ledger(source.history)
-        kind = SiteTarget if arbitration is None else ArbitratedTarget
-        at = kind(edge.name, self.sites, target, travels, ledger, faults)
+        at = self._kind(edge.name, self.sites, target, travels, ledger, faults)
         log = Source(source.history, plan.schedule, ledger, source.log)
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
         at.begin_at(self.log.start)
         self._at = at
 
     @property
+    def _kind(self) -> type[SiteTarget]:
+        return SiteTarget if self.arbitration is None else ArbitratedTarget
+
+    def _options(self) -> dict[str, Any]:
+        return {} if self.arbitration is None else self.arbitration.options()
+
+    @property
     def saved(self) -> int:
         """How many checkpoints of it were stored."""
         return self._at.saved
+
+    def waiting(self) -> set[tuple[TableName, object]]:
+        """Returns the rows at the target of which changes are parked: tables and keys."""
+        found = set()
+        for parked, _ in self.target.parked.values():
+            change = decode_change(parked.change)
+            images = (image for image in (change.before, change.after) if image is not None)
+            found |= {(TableName(parked.schema, parked.table), image[0]) for image in images}
+        return found
 
     @property
     def locking(self) -> list[Session]:
         """Transactions of it that hold locks at the target."""
         return self._at.locking()
 
+    def take_over(self) -> None:
+        super().take_over()
+        if self.permitted:
+            self.owner.post(Paused(True))
+
     def _new_owner(self, hands: Copier, patience: int | None) -> Owner:
         number = len(self.owners) + 1
-        options = {} if self.arbitration is None else self.arbitration.options()
-        owner = SiteOwner(number, self.plan, self.history, self.faults, hands, self.log, patience, options)
+        owner = SiteOwner(number, self.plan, self.history, self.faults, hands, self.log, patience, self._options())
         owner.feed = self
         return owner
 
@@ -150,7 +177,8 @@ class SiteFeed(Feed):
         conflicts = self.arbitration.conflicts
         tables = self.target.database.specs.values()
         every = conflicts.echo == "all"
-        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit)
+        groups = self.arbitration.groups()
+        return Echoes(self.edge.target, tables, self.history.last, every=every, limit=conflicts.limit, groups=groups)
 
     def tell(self, line: str) -> None:
         super().tell(f"{self.edge.name}: {line}")

@@ -7,26 +7,49 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidelock.engine.model.conflict_options import PolicyWord, TableWords
+from tidelock.engine.model.conflict_options import GroupWords, PolicyWord, TableWords
 from tidelock.engine.two_way.conflicts import Conflict
+from tidelock.simulations.catalogue import BY_NAME, NUMBERS
 from tidelock.simulations.plan import ALWAYS_POSSIBLE, FAULTS, ROW_BYTES, Engine, Plan
 from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES
 
 _TABLES: Final = (("account",), ("seat",), ("client",), ("account", "client"), ("seat", "account"))
-_ARBITRATED_TABLES: Final = (("account",), ("seat",), ("account", "seat"))
+_ARBITRATED_TABLES: Final = (
+    ("account",), ("seat",), ("account", "seat"), ("client",), ("client", "account"), ("stock",), ("stock", "account"),
+)  # fmt: skip
 _FOR_ROWS: Final[tuple[PolicyWord, ...]] = ("stop", "arrival", "arbiter", "spoke", "latest", "delete wins")
+_GROUPS: Final = {
+    "account": (("email",), ("note",)),
+    "seat": (("hall", "place"), ("code",), ("note",)),
+    "order": (("client", "note"), ("slot",)),
+    "stock": (("count",), ("peak",), ("low",), ("place", "version")),
+}
+"""Groups of columns that a table may have.  Of `stock` the numbers may be merged by value."""
+
 _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
 DEFAULT_WRITES: Final = 20
+MOVES_SHARE: Final = 0.2  # of all worlds have sites whose servers change
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Conflicts that an arbiter decides.  `policies`: by table.  `echo`: as a feed's `conflicts:` has it.  `limit`:
-    registers that an echo index remembers.  `values`: how many different ones a unique column has."""
+    """Conflicts that an arbiter decides.  `policies`: by name of the table.  `echo`: as a feed's `conflicts:` has it.
+    `limit`: registers that an echo index remembers.  `values`: how many different ones a unique column has.
+    `counted`: rows of `stock` neither come nor go, and its sums, peaks and lows are checked."""
 
     policies: dict[str, TableWords]
     echo: Literal["exact", "all"] = "exact"
     limit: int = 1000
     values: int = 8
+    counted: bool = False
+
+
+class PermitPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Permits of all feeds.  `after`, `lag`: in steps of the world.  `stops`: chance at each step that a feed is
+    stopped, or a pair parted."""
+
+    after: int
+    lag: int
+    stops: float
 
 
 class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +59,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
     and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
     feed goes on.  `restless`: writers wait a while until another site may take rows over.
-    `conflicts`: None: rows have owners, and there are none."""
+    `conflicts`: None: rows have owners, and there are none.  `permit`: None: each feed applies whatever its sister
+    does.  `moves`: servers of sites change under the feeds."""
 
     seed: int
     schedule: int
@@ -51,6 +75,8 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feeds: dict[str, Plan]
     without: tuple[int, ...] = ()
     conflicts: Conflicts | None = None
+    permit: PermitPlan | None = None
+    moves: bool = False
 
 
 def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
@@ -77,6 +103,7 @@ def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         restless=chance.random() < 0.4,
         speeds={edge.name: chance.choice((0.04, 0.5, 1.0)) for edge in topology.edges},
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},
+        moves=Random(f"moves {seed}").random() < MOVES_SHARE,
     )
 
 
@@ -98,19 +125,39 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
         name: msgspec.structs.replace(feed, atomic=False, fault_rate=0.002 if steady else feed.fault_rate)
         for name, feed in plan.feeds.items()
     }
+    counted = "stock" in families and chance.random() < 0.6
+    names = [table.name.table for family in families for table in BY_NAME[family]]
     conflicts = Conflicts(
-        policies={family: _words(chance) for family in families},
+        policies={name: _counting(chance) if counted and name == "stock" else _words(chance, name) for name in names},
         echo="all" if not steady and chance.random() < 0.2 else "exact",
         values=chance.choice((2, 3, 8)),
         limit=chance.choice((3, 10, 1000, 1000, 1000)) if steady else chance.choice((1, 6, 1000)),
+        counted=counted,
     )
-    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts)
+    permit = None
+    if chance.random() < 0.3:
+        permit = PermitPlan(chance.choice((5, 12, 30)), chance.choice((20, 200)), chance.choice((0.005, 0.02)))
+    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts, permit=permit)
 
 
-def _words(chance: Random) -> TableWords:
+def _words(chance: Random, name: str) -> TableWords:
     default = chance.choice(_FOR_ROWS)
     types = {kind.value: chance.choice(_FOR_ROWS) for kind in Conflict if chance.random() < 0.2}
-    return TableWords(default, dict(types))
+    groups = _GROUPS.get(name, ()) if chance.random() < 0.35 else ()
+    version = "version" if name == "stock" and chance.random() < 0.5 else ""
+    return TableWords(default, dict(types), tuple(GroupWords(of, _of_group(chance, of)) for of in groups), version)
+
+
+def _of_group(chance: Random, columns: tuple[str, ...]) -> PolicyWord:
+    by_value: tuple[PolicyWord, ...] = ("delta", "max", "min")
+    return chance.choice((*_FOR_ROWS, *by_value) if {*columns} & {*NUMBERS} and len(columns) == 1 else _FOR_ROWS)
+
+
+def _counting(chance: Random) -> TableWords:
+    """Nothing of a number is lost; who wins the rest does not matter."""
+    groups = (GroupWords(("count",), "delta"), GroupWords(("peak",), "max"), GroupWords(("low",), "min"))
+    version: Literal["version", ""] = chance.choice(("version", ""))
+    return TableWords(chance.choice(("arrival", "arbiter", "spoke", "latest")), {}, groups, version)
 
 
 def _feed(chance: Random, seed: int, families: tuple[str, ...]) -> Plan:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, Row, TableName
@@ -59,6 +59,10 @@ class Travels:
     def left(self) -> str:
         """Returns what feeds have yet to bring, '' where that is nothing."""
         return ", ".join(f"{next(iter(due))} by {name}" for name, due in self.due.items() if due)
+
+    def coming(self, feed: str) -> Iterator[Entry]:
+        """Yields the rows that a feed has yet to bring."""
+        return (self._entries[place] for place in self.due[feed])
 
     # ------------------------------------------------------------------ what is written
 

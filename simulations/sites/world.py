@@ -16,12 +16,17 @@ from random import Random
 
 from tidelock.engine.protocol.events import GoalSet, Paused
 from tidelock.simulations import accidents
+from tidelock.simulations.catalogue import STOCK
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.model import Table
+from tidelock.simulations.plan import Plan
 from tidelock.simulations.sites.feed import Arbitration, SiteFeed
 from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.permits import Permits
 from tidelock.simulations.sites.plan import Conflicts, SitesPlan, drawn
+from tidelock.simulations.sites.servers import Servers
 from tidelock.simulations.sites.site import Site
+from tidelock.simulations.sites.sums import Sums
 from tidelock.simulations.sites.topology import ARBITRATED, TOPOLOGIES, Edge
 from tidelock.simulations.sites.travels import UNIT, Travels
 from tidelock.simulations.sites.writer import Writing
@@ -29,11 +34,14 @@ from tidelock.simulations.sites.writer import Writing
 MOST_STEPS = 6_000
 PATIENCE = 40  # steps that a writer waits
 MOST_ROUNDS = 8  # in which a change goes one site further
-QUIET_STEPS = 12  # shorter than any feed waits for an idle checkpoint
+QUIET_STEPS = 12
 
 
 class SitesWorld:
-    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line."""
+    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line.
+    `most_idle`: checkpoints that a feed may store in the quiet steps."""
+
+    most_idle = 1
 
     def __init__(self, plan: SitesPlan) -> None:
         self.plan = plan
@@ -41,24 +49,33 @@ class SitesWorld:
         self.coverage: Counter[str] = Counter()
         self.topology = TOPOLOGIES[plan.topology]
         first = next(iter(plan.feeds.values()))
-        self.sites = {
-            name: Site(name, first, logs_unchanged=name in plan.unchanged) for name in self.topology.sites
-        }
+        self.sites = {name: self._site(name, first) for name in self.topology.sites}
         parents = ARBITRATED[plan.topology] if plan.conflicts is not None else {}
         self._intents = Intents(self.topology, parents) if plan.conflicts is not None else None
         self._travels = Travels(self.topology)
+        self._parents = parents
+        self._sums = Sums() if plan.conflicts is not None and plan.conflicts.counted else None
         self.watch = self._intents or self._travels
-        self.feeds = [
-            SiteFeed(
-                plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
-                self.watch, self.chance, self.coverage, _arbitration(plan.conflicts, edge, parents),
-            )
-            for edge in self.topology.edges
-        ]  # fmt: skip
+        self.feeds = [self._feed(edge, parents) for edge in self.topology.edges]
+        self._permits = None
+        if plan.permit is not None:
+            self._permits = Permits(self.feeds, plan.permit, self.chance, self.coverage)
+        self._servers = None
+        if plan.moves:
+            self._servers = Servers([*self.sites.values()], self.feeds, self.chance, self.coverage)
         writers = [site for site in self.topology.sites if self.topology.routes(site)]
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
         self._written = self._waited = 0
         self.transcript: list[str] | None = None
+
+    def _site(self, name: str, plan: Plan) -> Site:
+        return Site(name, plan, logs_unchanged=name in self.plan.unchanged)
+
+    def _feed(self, edge: Edge, parents: Mapping[str, str]) -> SiteFeed:
+        return SiteFeed(
+            self.plan.feeds[edge.name], edge, self.topology, self.sites[edge.source], self.sites[edge.target],
+            self.watch, self.chance, self.coverage, _arbitration(self.plan.conflicts, edge, parents),
+        )  # fmt: skip
 
     @property
     def faults(self) -> int:
@@ -71,9 +88,14 @@ class SitesWorld:
         """Raises Mistake, or the AssertionError of a machine that found itself in a state it must not be in."""
         for feed in self.feeds:
             feed.transcript = self.transcript
+            feed.permitted = self._permits is not None
             feed.take_over()
         for _ in range(MOST_STEPS):
             self._write()
+            if self._servers is not None and (site := self._servers.befall()) is not None:
+                self._lost(site)
+            if self._permits is not None:
+                self._permits.go_on()
             for feed in self.feeds:
                 self._go_on(feed)
             if self._written >= self.plan.writes and self.chance.random() < 0.05:
@@ -83,16 +105,30 @@ class SitesWorld:
         self._compare()
         self._end()
 
+    def _lost(self, site: Site) -> None:
+        """A site's server is another one."""
+        site.open.clear()
+
     def _go_on(self, feed: SiteFeed) -> None:
+        if self._permits is not None and self._permits.is_stopped(feed):
+            return
         if self.chance.random() < self.plan.speeds[feed.edge.name]:
             accidents.befall(feed)
             if "pauses" in feed.plan.features and self.chance.random() < 0.02:
-                feed.owner.post(Paused(self.chance.random() < 0.5))
+                self._pause(feed, self.chance.random() < 0.5)
             self._turn(feed)
+
+    def _pause(self, feed: SiteFeed, paused: bool) -> None:
+        if self._permits is not None:
+            self._permits.pause(feed, paused)
+        else:
+            feed.owner.post(Paused(paused))
 
     def _turn(self, feed: SiteFeed) -> None:
         feed.happen()
         self._note_locks(feed)
+        if self._permits is not None:
+            self._permits.turned(feed)
 
     def _note_locks(self, feed: SiteFeed) -> None:
         """Others at its target see what it holds."""
@@ -108,7 +144,9 @@ class SitesWorld:
                 owner.hangs, owner.dies_at = 0, -1
             if not feed.owner.alive:
                 feed.take_over()
-            feed.owner.post(Paused(False))
+            self._pause(feed, False)
+        if self._permits is not None:
+            self._permits.calm_down()
 
     def _settle(self) -> None:
         """Every feed reaches the end of its log; what that wrote to others is read in the next round."""
@@ -131,8 +169,10 @@ class SitesWorld:
             late = [feed for feed in self.feeds if not feed.owner.caught_up]
             if not late:
                 return
+            if self._permits is not None:
+                self._permits.go_on()
             for feed in self.feeds:
-                if feed in late or feed.locking:
+                if feed in late or feed.locking or self._permits is not None:
                     self._turn(feed)
         slow = next(feed for feed in self.feeds if not feed.owner.caught_up)
         raise Mistake(f"feed {slow.edge.name} is not done {MOST_STEPS} steps after the last fault")
@@ -175,16 +215,23 @@ class SitesWorld:
     def _write_some(self, number: int, chance: Random) -> None:
         unit = chance.randrange(self.plan.units)
         name = self._holders[unit] if self._intents is None else chance.choice(self.topology.sites)
+        begins = self._sums is not None and number == 1
+        if begins:
+            name = next(site for site in self.topology.sites if site not in self._parents)
         free = [u for u, holder in self._holders.items() if holder == name or self._intents is not None]
         others = [u for u in free if chance.random() < 0.4]
         site = self.sites[name]
         values = 8 if self.plan.conflicts is None else self.plan.conflicts.values
-        session = Writing(site, tuple(dict.fromkeys((unit, *others))), number, chance, values).make()
+        units = tuple(self._holders) if begins else tuple(dict.fromkeys((unit, *others)))
+        writing = Writing(site, units, number, chance, values, counted=self._sums is not None)
+        session = writing.stocked() if begins else writing.make()
         if site.is_locked(session):
             self.coverage["writer waits for a lock too long"] += 1
             return
         added = site.commit(session)
         self.watch.wrote(added)
+        if self._sums is not None:
+            self._sums.wrote(added)
         self.coverage["written by a site's own"] += len(added)
 
     # ------------------------------------------------------------------ the end
@@ -193,6 +240,8 @@ class SitesWorld:
         """Sites that a unit's writes reach are equal in it, others have none of it.  Intents are accounted for."""
         if self._intents is not None:
             self._intents.finished()
+            self._compare_spokes()
+            return
         for unit, holder in self._holders.items():
             together = self.topology.together(holder)
             wanted = self._of(holder, unit)
@@ -200,6 +249,26 @@ class SitesWorld:
                 found = self._of(name, unit)
                 if found != (wanted if name in together else []):
                     raise Mistake(f"unit {unit}: {holder} has {wanted}, {name} has {found}")
+
+    def _compare_spokes(self) -> None:
+        """Each spoke is as its arbiter, but for rows that wait for an operator, as a foreign key refused them there.
+        Nothing that was added is lost."""
+        feeds = {feed.edge.name: feed for feed in self.feeds}
+        for spoke, parent in self._parents.items():
+            theirs = self.sites[parent].database.tables
+            refers = any(table.spec.foreign_keys for table in theirs.values())
+            waiting = feeds[f"{parent}-{spoke}"].waiting() if refers else set()
+            for name, table in self.sites[spoke].database.tables.items():
+                there = theirs[name].rows
+                differing = {key for key in {*there, *table.rows} if there.get(key) != table.rows.get(key)}
+                if wrong := [key for key in differing if (name, key[0]) not in waiting]:
+                    held = [(rows.get(wrong[0]) or "none") for rows in (there, table.rows)]
+                    raise Mistake(f"of row {wrong[0]} of {name}, {parent} has {held[0]} and {spoke} has {held[1]}")
+                self.coverage["a row differs and waits for an operator"] += len(differing)
+        if self._sums is not None:
+            root = next(site for site in self.topology.sites if site not in self._parents)
+            self._sums.compare(self.sites[root].database.tables[STOCK.name].rows.values())
+            self.coverage["sums: something was added"] += self._sums.added
 
     def _of(self, site: str, unit: int) -> list[object]:
         tables = self.sites[site].database.tables.values()
@@ -214,7 +283,7 @@ class SitesWorld:
         if self._rows != before:
             raise Mistake(f"{self._rows - before} rows are written after all was quiet")
         for feed in self.feeds:
-            if (stored := feed.saved - saved[feed.edge.name]) > 1:
+            if (stored := feed.saved - saved[feed.edge.name]) > self.most_idle:
                 raise Mistake(f"feed {feed.edge.name} is idle and stores {stored} checkpoints in a moment")
             self.coverage[f"brought by {self.plan.topology}"] += self.watch.brought[feed.edge.name]
         if self._intents is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from tidelock.engine.model.records import Row, TableName, Value
-from tidelock.simulations.catalogue import NAMES
+from tidelock.simulations.catalogue import NAMES, NUMBERS, STOCK
 from tidelock.simulations.model import Violation
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.site import Site
@@ -21,16 +21,25 @@ _LARGE = 0.05
 
 
 class Writing:
-    """A transaction of a local writer on some units; `values`: how many different ones a unique column has."""
+    """A transaction of a local writer on some units; `values`: how many different ones a unique column has.  `counted`:
+    rows of `stock` neither come nor go, and its numbers change as they may where sums are checked."""
 
     def __init__(
-        self, site: Site, units: tuple[int, ...], number: int, chance: Random, values: int = len(NAMES)
+        self,
+        site: Site,
+        units: tuple[int, ...],
+        number: int,
+        chance: Random,
+        values: int = len(NAMES),
+        *,
+        counted: bool = False,
     ) -> None:
         self._site = site
         self._units = units
         self._number = number
         self._names = NAMES[:values]
         self._chance = chance
+        self._counted = counted
         self._session = site.database.begin(watched=True)
 
     def make(self) -> Session:
@@ -42,9 +51,21 @@ class Writing:
             self._change(chance.choice(names), chance.choice(self._units))
         return self._session
 
+    def stocked(self) -> Session:
+        """Inserts all rows of `stock` there will be; returns the transaction, not committed."""
+        for unit in self._units:
+            for key in range(unit * UNIT, unit * UNIT + KEYS):
+                numbers = (str(self._chance.randrange(10)) for _ in NUMBERS)
+                self._try(STOCK.name, None, (key, *numbers, "here", self._note()))
+        return self._session
+
     def _change(self, name: TableName, unit: int) -> None:
         chance = self._chance
         rows = self._site_rows(name, unit)
+        if self._counted and name == STOCK.name:
+            if rows:
+                self._count(chance.choice(rows))
+            return
         wish = chance.random()
         if not rows or wish < 0.3:
             self._try(name, None, self._row(name, unit))
@@ -59,6 +80,22 @@ class Writing:
             fresh = self._row(name, unit)
             changed = {chance.randrange(len(old)), len(old) - 1}
             self._try(name, old, tuple(fresh[at] if at in changed else old[at] for at in range(len(old))))
+
+    def _count(self, old: Row) -> None:
+        """Something is added to the row's count, or it has a new peak or low."""
+        at, count, peak, low, version, place, _ = old
+        step = self._chance.randint(1, 3)
+        match self._chance.choice(("count", "count", "peak", "low", "place")):
+            case "count":
+                count = str(int(count) + self._chance.choice((step, -step)))
+            case "peak":
+                peak = str(int(peak) + step)
+            case "low":
+                low = str(int(low) - step)
+            case _:
+                place = self._chance.choice(self._names)
+        version = str(max(self._number, int(version)))
+        self._try(STOCK.name, old, (at, count, peak, low, version, place, self._note()))
 
     def _site_rows(self, name: TableName, unit: int) -> list[Row]:
         return [row for row in self._session.table(name).rows.values() if _is_of(row, unit)]
@@ -85,6 +122,10 @@ class Writing:
             return unit * UNIT + chance.randrange(KEYS)
         if column == "note":
             return self._note()
+        if column == "version":
+            return str(self._number - chance.choice((0, 0, 5)))
+        if column in NUMBERS:
+            return chance.choice((None, "0", "1", "2", "5"))
         return chance.choice((None, *(f"{unit}{name}" for name in self._names)))
 
     def _note(self) -> str:

@@ -41,7 +41,7 @@ class HoldWorld(HubWorld):
             if any(each.key == key for each in hold.waiting()) and entry.kind == "row" and entry.source == number:
                 return words, "a row waits whose echo is not sent"
         for each in due:
-            rows = self._written(rows, each.key[0][1], each.row, entry._replace(kind="verdict"))
+            rows = self._written(rows, each.key[0][1], each.row, each.row)
             log.append(Note("mark", applied=each.applied))
             if self.scope.known and self._older(state, number, at, each.key):
                 return words, "an older row shows at the spoke"

@@ -10,17 +10,17 @@ overwrites that its writer had not seen is told as lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
 from tidelock.engine.model.records import Row
 from tidelock.engine.two_way import registers as of_registers
 from tidelock.engine.two_way.blind import last_images
+from tidelock.engine.two_way.column_groups import TouchedRows, laid_over
 from tidelock.engine.two_way.conflicts import Holder, Met
 from tidelock.engine.two_way.decisions import Arriving, Decision, blind, decide
 from tidelock.engine.two_way.echo import EchoIndex, Passing, Sending, sending
-from tidelock.engine.two_way.merged import overlaid
 from tidelock.engine.two_way.places import NOTHING, Place
 from tidelock.engine.two_way.registers import Layout, Registers
 from tidelock.engine.two_way.seen import Mark, SeenPrefix, Stretch, seen_of_batch
@@ -46,6 +46,7 @@ from tidelock.simulations.two_way.hub_state import (
 FEED, ARBITER = "h-s", "H"
 
 Step = tuple[Word, State | str]
+Change = tuple[Row | None, Row | None]
 
 
 @lru_cache(maxsize=10_000)
@@ -64,7 +65,7 @@ class HubWorld:
 
     def start(self) -> State:
         scope = self.scope
-        first = {0: None, 1: (0,), 2: (0, 0)}[scope.counters + 2 * scope.columns]
+        first = {0: None, 1: (0,), 2: (0, 0)}[scope.counters + 2 * (scope.columns and not scope.layout.uniques)]
         rows: Rows = tuple(None if first is None else (key, *first) for key in range(1, scope.keys + 1))
         return State(rows, (), (Spoke(rows),) * scope.spokes, scope.writes, max(scope.saves, 0), scope.restarts)
 
@@ -331,18 +332,34 @@ class HubWorld:
         """The spoke with these entries applied blindly, and the mark that they leave."""
         if not entries:
             return spoke
-        rows = spoke.rows
-        for (key,), after in self._folded([(entry.before, entry.after) for entry in entries]).items():
-            rows = self._written(rows, key, after, entries[-1])
+        rows, changes = spoke.rows, [(entry.before, entry.after) for entry in entries]
+        verdicts = {n for n, entry in enumerate(entries) if entry.kind == "verdict"}
+        touched = self._touched([(None if n in verdicts else one[0], one[1]) for n, one in enumerate(changes)])
+        for (key,), last in self._folded(changes).items():
+            after = last
+            if last is not None and (columns := touched.columns(last)) is not None:
+                if not columns:
+                    continue
+                after = self._laid_over(columns, last, rows[key - 1])
+            rows = self._written(rows, key, after, last if self.scope.clears else after)
         return spoke._replace(rows=rows, log=(*spoke.log, Note("mark", applied=applied)))
 
-    def _folded(self, images: list[tuple[Row | None, Row | None]]) -> dict[Row, Row | None]:
+    def _folded(self, images: list[Change]) -> dict[Row, Row | None]:
         return last_images(images, (0,))
 
-    def _written(self, rows: Rows, key: int, after: Row | None, entry: Entry) -> Rows:
-        if self.scope.layout.groups and entry.kind == "row":
-            after = overlaid(self.scope.policies.groups, entry.before, after, rows[key - 1])
-        taken = holders(rows, after) if self.scope.layout.uniques and after is not None else ()
+    def _touched(self, changes: Sequence[Change]) -> TouchedRows:
+        layout = self.scope.layout
+        touched = TouchedRows(layout.groups, layout.tied, lambda row: row[0])
+        for before, after in changes:
+            if before is not None or after is not None:
+                touched.add(before, after)
+        return touched
+
+    def _laid_over(self, columns: Sequence[int], after: Row, here: Row | None) -> Row:
+        return laid_over(columns, after, here)
+
+    def _written(self, rows: Rows, key: int, after: Row | None, wants: Row | None) -> Rows:
+        taken = holders(rows, wants) if self.scope.layout.uniques and wants is not None else ()
         decision = blind(after, taken)
         for gone in decision.displaced:
             rows = put(rows, gone[0] - 1, None)

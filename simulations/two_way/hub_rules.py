@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from tidelock.engine.model.records import Row
+from tidelock.engine.two_way.column_groups import TouchedRows
 from tidelock.engine.two_way.conflicts import Met
 from tidelock.engine.two_way.decisions import Arriving, Decision
 from tidelock.engine.two_way.echo import EchoIndex, Sending
@@ -12,7 +15,7 @@ from tidelock.engine.two_way.places import Place
 from tidelock.engine.two_way.policies import Policies, Policy
 from tidelock.engine.two_way.registers import Registers
 from tidelock.engine.two_way.seen import Mark
-from tidelock.simulations.two_way.hub import ARBITER, FEED, HubWorld, registers
+from tidelock.simulations.two_way.hub import ARBITER, FEED, Change, HubWorld, registers
 from tidelock.simulations.two_way.hub_state import (
     BY_COLUMN,
     COLUMNS,
@@ -111,6 +114,16 @@ class _DeleteOfOneGroup(HubWorld):
         return found[:1] if found is not None and after is None else found
 
 
+class _WritesWholeRows(HubWorld):
+    def _laid_over(self, columns: Sequence[int], after: Row, here: Row | None) -> Row:
+        return after
+
+
+class _LastChangeOfABatch(HubWorld):
+    def _touched(self, changes: Sequence[Change]) -> TouchedRows:
+        return super()._touched(changes[-1:])
+
+
 class _ForgetsTheDisplaced(HubWorld):
     def _decide(self, change: Arriving, met: Met) -> Decision:
         return msgspec.structs.replace(super()._decide(change, met), lost=())
@@ -121,6 +134,7 @@ def _rule(history: str, broken: str, world: type[HubWorld], scope: Scope) -> Rul
 
 
 _COLUMNS = Scope(writes=2, columns=True, layout=BY_COLUMN, policies=COLUMN_POLICIES)
+_BATCHES = msgspec.structs.replace(_COLUMNS, batches=True, values=(1,))
 _LOSES = Scope(writes=2, loses=True, restarts=1)
 _SMALL = Scope(keys=2, writes=3, values=(1,))
 _TWO = Scope(keys=2, writes=2, layout=UNIQUE)
@@ -142,4 +156,6 @@ HUB_RULES = {
     "sums": _rule("26a", "counters are overwritten by images", HubWorld, Scope(counters=True, deletes=False)),
     "recorded": _rule("B13", "rows that make room are not told", _ForgetsTheDisplaced, _TWO),
     "groups-of-deletes": _rule("B17", "a delete touches one group of columns", _DeleteOfOneGroup, _COLUMNS),
+    "groups-written": _rule("29", "whole rows are written, groups count as sent", _WritesWholeRows, _COLUMNS),
+    "groups-of-batches": _rule("29a", "a batch writes what its last change touches", _LastChangeOfABatch, _BATCHES),
 }

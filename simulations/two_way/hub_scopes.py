@@ -8,7 +8,7 @@ from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.engine.two_way.policies import Group, Policies, Policy
 from tidelock.simulations.two_way.hub import HubWorld
 from tidelock.simulations.two_way.hub_rules import COLUMN_POLICIES, REJECT
-from tidelock.simulations.two_way.hub_state import BY_COLUMN, UNIQUE, Scope
+from tidelock.simulations.two_way.hub_state import BY_COLUMN, UNIQUE, UNIQUE_BY_COLUMN, Scope
 from tidelock.simulations.two_way.rule import Sound
 
 PAIR = Scope(writes=4)
@@ -16,6 +16,7 @@ SPOKES = Scope(spokes=2, writes=3)
 KEYS = Scope(keys=2, writes=4, values=(1,))
 COLUMNS = Scope(writes=4, columns=True, layout=BY_COLUMN, policies=COLUMN_POLICIES)
 TAKEN = Scope(keys=2, writes=4, layout=UNIQUE)
+TAKEN_COLUMNS = Scope(keys=2, columns=True, layout=UNIQUE_BY_COLUMN, policies=COLUMN_POLICIES)
 COUNTERS = Scope(
     writes=5,
     counters=True,
@@ -51,6 +52,16 @@ HUB_SCOPES = [
     sound("pair, conflicts found late", replace(PAIR, lags=True)),
     sound("pair, two columns", replace(COLUMNS, layout=Scope().layout)),
     sound("pair, two columns, registers of columns", COLUMNS, writes=3),
+    sound("pair, groups of columns, batches folded at the spoke", replace(COLUMNS, batches=True), writes=3),
+    sound("pair, groups of columns, batches gathered at the arbiter", replace(COLUMNS, gathers=True), writes=3),
+    sound("pair, groups of columns, updates that change nothing are logged", replace(COLUMNS, noops=True), writes=3),
+    sound("pair, groups of columns, reader restarts", replace(COLUMNS, restarts=1), writes=3),
+    sound("pair, groups of columns, the arbiter's row stays", replace(COLUMNS, policies=REJECT), writes=3),
+    sound("pair, groups of columns, `seen` from stale checkpoints", replace(COLUMNS, writes=3, saves=2)),
+    sound("pair, groups of columns, unique value", replace(TAKEN_COLUMNS, writes=3), values=(1,)),
+    sound("pair, groups of columns, unique value, batches", replace(TAKEN_COLUMNS, writes=3, batches=True)),
+    sound("pair, groups of columns, values that stay make room", replace(TAKEN_COLUMNS, clears=True), writes=3),
+    sound("pair, groups of columns, unique value, the arbiter's", replace(TAKEN_COLUMNS, policies=REJECT, values=(1,))),
     sound("pair, the arbiter's row stays", replace(PAIR, policies=REJECT), writes=3),
     sound("pair, the arbiter's row stays, found late", replace(PAIR, policies=REJECT, lags=True)),
     sound("pair, conflicts are parked", replace(PAIR, policies=Policies(Policy.STOP)), writes=3),

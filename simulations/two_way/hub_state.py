@@ -74,6 +74,7 @@ class State(NamedTuple):
 ROW = Layout(Index(0, (0,), (Equality.EXACT,), True))
 UNIQUE = Layout(ROW.key, uniques=(Index(1, (1,), (Equality.EXACT,), False),))
 BY_COLUMN = Layout(ROW.key, groups=((1,), (2,)))
+UNIQUE_BY_COLUMN = Layout(ROW.key, BY_COLUMN.groups, UNIQUE.uniques, tied=(1,))
 COLUMNS = (Group((1,), Policy.ARRIVAL), Group((2,), Policy.ARRIVAL))
 ARRIVAL = Policies(Policy.ARRIVAL)
 
@@ -81,8 +82,8 @@ ARRIVAL = Policies(Policy.ARRIVAL)
 class Scope(msgspec.Struct, frozen=True):
     """How large the world is, and which rules of the design it has.
 
-    `values`: of a column.  `columns`: a row has two of them, and begins there.  `counters`: each write adds one to a
-    row that begins there.
+    `values`: of a column.  `columns`: a row has two of them, and begins there, unless a value is unique.  `counters`:
+    each write adds one to a row that begins there.
     `noops`: an update that leaves the row as it is is logged, as PostgreSQL does.  `saves`: with so many checkpoints,
     `seen` is told by them instead of receipts (-1: by receipts).  `restarts`: of the reader of the arbiter's log.
     `loses`: instead, so many times a spoke's server loses its last commit.  `lags`: the arbiter finds conflicts by what
@@ -109,6 +110,7 @@ class Scope(msgspec.Struct, frozen=True):
     batches: bool = False
     gathers: bool = False
     prunes: bool = False
+    clears: bool = False
     limit: int = 1000
     hold: bool = False
     known: bool = False

@@ -21,7 +21,7 @@ KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending 
 
 # Each test of these modules, or folders of them, runs at one kind of server, in turn, and at the other in the proof; at
 # both, if it tells them apart.
-IN_TURN = ("mysql_sink", "test_mysql_copying.py")
+IN_TURN = ("mysql_sink", "mysql_copying")
 
 
 @pytest.hookimpl(tryfirst=True)

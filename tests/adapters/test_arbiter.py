@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from bench.harness.rig import Rig
-from bench.harness.servers import Postgres
+from bench.harness.servers import Postgres, Server
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 
 PROOF = pytest.mark.proof
 PAIRS = [
@@ -34,6 +35,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     "delete_wins": {"default": "delete wins", "version": "v"},
     "merged": {"default": "arbiter", "groups": [*GROUPS, {"columns": ["u"], "policy": "arrival"}]},
 }
+BY_TIME: dict[str, dict[str, Any]] = {"timed": {"default": "latest"}}
 COLUMNS = "id int PRIMARY KEY, u varchar(20) UNIQUE, n int, v int, low int"
 Made = Callable[[str, str], "Up"]
 
@@ -53,7 +55,7 @@ class Up:
     def tables(self, names: list[str], *, child: bool = False) -> None:
         """The tables of these policies, with rows; `child`: and one that refers to the first."""
         rig = self.rig
-        rig.rules = [{"source": f"{rig.schema}.{name}", "conflicts": POLICIES[name]} for name in names]
+        rig.rules = [{"source": f"{rig.schema}.{name}", "conflicts": (POLICIES | BY_TIME)[name]} for name in names]
         for name in names:
             rig.table(name, COLUMNS)
             if isinstance(rig.source, Postgres):
@@ -252,6 +254,51 @@ def test_what_waits_behind_a_failed_row_is_told_too_and_an_operator_decides(made
     assert rig.command("rows", "retry", "@", "--all").code == 0
     assert rig.catch_up_code() == 0
     assert up.rows("stop")[1] == ("u1", 9, 5, 5)
+
+
+def test_the_later_commit_stays_where_no_column_tells(made: Made) -> None:
+    """Of the spoke's own changes its log has the order, whenever they came (row 3)."""
+    up = made("mysql", "postgres_source")
+    rig = up.rig
+    up.tables(["timed"])
+    rig.at_target("UPDATE timed SET n = 7 WHERE id = 1")
+    rig.at_source("UPDATE timed SET n = 8 WHERE id IN (1, 2)", "UPDATE timed SET n = 8 WHERE id = 3")
+    rig.at_source("SET sql_log_bin = 0", "UPDATE timed SET n = 5 WHERE id = 3", "SET sql_log_bin = 1")
+    rig.at_source("UPDATE timed SET n = 6 WHERE id = 3")
+    rig.at_target("UPDATE timed SET n = 7 WHERE id IN (2, 4)")
+    rig.catch_up()
+    assert {key: row[1] for key, row in up.rows("timed").items()} == {1: 8, 2: 7, 3: 6, 4: 7, 6: 100, 8: 100}
+    assert up.kept("timed") == {
+        1: {"update_origin_differs: write"}, 2: {"update_origin_differs: verdict"}, 3: {"update_origin_differs: write"}
+    }  # fmt: skip
+    rig.at_source("UPDATE timed SET n = 9 WHERE id = 8")
+    rig.catch_up()
+    writers = WritersSql(up.books, rig.name)
+    told = {}
+    for key, xid in rig.rows("SELECT id::text, xmin::text FROM timed"):
+        (answer,) = rig.rows(writers.writer(xid))
+        told[int(key)] = writers.told(answer)
+    assert {key: writer.by.value for key, writer in told.items()} == {
+        1: "spoke", 2: "arbiter", 3: "spoke", 4: "arbiter", 6: "spoke", 8: "spoke"
+    }  # fmt: skip
+    assert 0 < told[3].at_us < told[8].at_us
+    assert rig.rows(f"SELECT count(*)::text FROM {up.books}.tidelock_progress") == [("0",)], "they were noted"
+
+
+@PROOF
+def test_an_arbiter_that_keeps_no_times_of_commits_decides_by_other_policies(
+    make_rig: Callable[..., Rig], mysql: Server
+) -> None:
+    with Postgres(["--track-commit-timestamp=off"]) as server:
+        up = Up(make_rig(mysql, server, "up", lanes=2))
+        up.tables(["arrival"])
+        up.rig.at_target("UPDATE arrival SET n = 7 WHERE id = 1")
+        up.rig.at_source("UPDATE arrival SET n = 8 WHERE id = 1")
+        up.rig.catch_up()
+        assert up.rows("arrival")[1][1] == 8
+        up.rig.rules = [{"source": f"{up.rig.schema}.arrival", "conflicts": BY_TIME["timed"]}]
+        said = up.rig.command("run", "@", "--until-caught-up")
+        assert said.code == 1 and "Set track_commit_timestamp = on" in said.err, said
 
 
 def test_both_feeds_of_a_pair_name_one_arbiter(made: Made) -> None:

@@ -65,7 +65,7 @@ class Source:
 
 @pytest.fixture(
     params=[
-        "mariadb-compiled",
+        pytest.param("mariadb-compiled", marks=pytest.mark.proof),  # feeds of all other tests read so
         "mariadb-python",
         "mysql-compiled",
         pytest.param("mysql-python", marks=pytest.mark.proof),

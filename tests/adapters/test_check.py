@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from bench.harness.servers import MariaDb, MySql, Postgres
-from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
+from tidelock.adapters.app.init_plan import init_plan
+from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.config.feed import Feed

@@ -9,8 +9,10 @@ from typing import TypeAlias
 import pytest
 
 from tidelock.adapters.config import feed as config
+from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import ConfigError, Feed
 from tidelock.adapters.config.loader import load
+from tidelock.engine.model.conflict_options import CommitClock
 from tidelock.engine.model.records import Position, TableName
 
 Read: TypeAlias = Callable[[str], Feed]
@@ -334,6 +336,9 @@ def test_a_postgres_source_carries_the_name_of_its_slot(read: Read) -> None:
 
 PAIR = PLAIN + "sites: {source: us, target: eu, sister: shop-eu-us}\n"
 TABLE = "  - source: shop.account\n"
+LATEST = "conflicts: {arbiter: eu, default: latest}\n"
+GROUPED = "    conflicts: {groups: [{columns: [a], policy: max}]}\n"
+NO_TIME = "`latest` needs the column that tells which row is later, `conflicts: {version: COLUMN}`: "
 
 
 def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> None:
@@ -347,6 +352,13 @@ def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> No
     assert (one.default, one.types, one.version) == ("arrival", {"update_missing": "spoke"}, "at")
     assert [(group.columns, group.policy) for group in one.groups] == [(("a", "b"), "delta")]
     assert (other.default, other.types) == ("latest", {})
+
+
+def test_latest_compares_commits_where_both_ends_tell_their_times(read: Read) -> None:
+    feed = read(PAIR + LATEST)
+    options = options_of(feed, [TableName("shop", "account")])
+    assert options.clock == CommitClock(spoke="us", arbiter="eu")
+    assert [words.by_time for words in options.policies.values()] == [True]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +377,9 @@ def test_the_policies_of_conflicts_are_a_tables_then_the_feeds(read: Read) -> No
         (PAIR + "conflicts: {arbiter: eu, default: newest}\n", "'newest' is not known; use stop or arrival or"),
         (PAIR + "conflicts: {arbiter: eu, default: delta}\n", "`delta` is for columns, not for whole rows"),
         (PAIR + "conflicts: {arbiter: eu, types: {gone: stop}}\n", "conflicts.types.gone: 'gone' is not known; use"),
-        (PAIR + "conflicts: {arbiter: eu, default: latest}\n", "tables[0].conflicts: `latest` needs the column"),
+        (PAIR.replace("postgresql://", "mariadb://") + LATEST, f"{NO_TIME}MySQL and MariaDB do not tell when a row"),
+        (PAIR.replace("mysql://", "mariadb://") + LATEST, f"{NO_TIME}MariaDB logs when a statement began"),
+        (PAIR.replace(TABLE, TABLE + GROUPED) + LATEST, f"{NO_TIME}a commit's time is of the whole row"),
         (PAIR + "conflicts: {arbiter: eu}\nverify: image\n", "verify: a feed with `conflicts` looks at each row"),
         (PAIR + "conflicts: {arbiter: eu}\non_conflict: replace\n", "on_conflict: policies of `conflicts` say it"),
         (PAIR + "conflicts: {arbiter: eu}\nconsistency: transaction\n", "consistency: conflicts are decided row"),

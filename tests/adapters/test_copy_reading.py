@@ -115,7 +115,9 @@ def test_each_value_is_the_logs(name: str, by_spark: bool, spark: Any, request: 
     shop = source.database("value")
     columns = column_values(Flavor(name))
     named = Named(shop)
-    parts = (Keyed(columns, Flavor.POSTGRES), Keyless(columns, Flavor.POSTGRES), Keys(columns), Long(), named)
+    keys = Keys(columns)
+    keyed = {column.name for column in keys.columns}  # of the types of `Keyed`, and each would be a job of Spark
+    parts = (Keyed(columns, Flavor.POSTGRES), Keyless(columns, Flavor.POSTGRES), keys, Long(), named)
     source.execute_script(
         ";".join([f"SET sql_mode = '', time_zone = '{ZONE}'", *(ddl for part in parts for ddl in part.ddl)]),
         database=shop,
@@ -130,7 +132,7 @@ def test_each_value_is_the_logs(name: str, by_spark: bool, spark: Any, request: 
     assert len(logged) > 40
     for target, table in found(feed, list(logged)).items():
         wanted = sorted(map(exactly, logged[target]), key=str)
-        if by_spark:
+        if by_spark and target.table not in keyed:
             assert sorted(map(exactly, read_rows(feed, spark, table)), key=str) == wanted, target
         assert sorted(map(exactly, direct_rows(feed, table)), key=str) == wanted, target
 

@@ -19,10 +19,10 @@ COPY_SECONDS = 180.0
 
 @pytest.fixture
 def pair(request: pytest.FixtureRequest) -> tuple[Server, Server]:
-    """Pair of servers; a second one where both are of one kind."""
+    """Pair of servers; another one where both are MySQL."""
     source, target = request.param
     if source == target:
-        return request.getfixturevalue(source), request.getfixturevalue(f"make_{target}")()
+        return request.getfixturevalue(source), request.getfixturevalue(f"other_{target}")
     return request.getfixturevalue(source), request.getfixturevalue(target)
 
 

@@ -30,7 +30,7 @@ NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE
 @pytest.fixture
 def rig(pair: tuple[str, str], request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     source, target = pair
-    there = request.getfixturevalue(f"make_{target}")() if source == target else request.getfixturevalue(target)
+    there = request.getfixturevalue(f"other_{target}") if source == target else request.getfixturevalue(target)
     made = make_rig(request.getfixturevalue(source), there, "unkeyed")
     fill(made)
     return made

@@ -20,7 +20,7 @@ from tidelock.adapters.mysql.binlog.payloads import inflated, transaction_events
 from tidelock.adapters.mysql.binlog.table_map import parse
 from tidelock.adapters.mysql.errors import DamagedLog
 
-SMALL, LARGE = 2_000, 1_000_000
+SMALL, LARGE = 1_000, 1_000_000
 
 
 def test_a_changed_log_is_refused_or_read_alike() -> None:

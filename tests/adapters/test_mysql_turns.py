@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tidelock.adapters.mysql.target import deadlock_gate
 from tidelock.adapters.mysql.target.deadlock_gate import DeadlockGate
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
-from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema import Binding, ForeignKey, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 
@@ -112,3 +113,22 @@ async def test_a_table_is_tried_again_without_turns(monkeypatch: pytest.MonkeyPa
         later = deadlock_gate.time.monotonic() + deadlock_gate.SECONDS + 1
         monkeypatch.setattr(deadlock_gate.time, "monotonic", lambda: later)
         assert not await waits(every, [insert(ONE)])
+
+
+async def test_parents_and_children_take_turns_once_one_is_rolled_back_again() -> None:
+    """A child locks its parent's row, whose other columns a batch may update."""
+    key = ForeignKey("f", PLAIN.name, ("id",), ONE.name, ("id",))
+    parent, child = (
+        Binding(1, one.shape, msgspec.structs.replace(one.target, **tied))
+        for one, tied in ((ONE, {"references": (key,)}), (PLAIN, {"foreign_keys": (key,)}))
+    )
+    update = UpdateRows(parent, [(1,)], [(1, 1)], moves=False)
+    every = DeadlockGate()
+    every.deadlocked([update, insert(child)])
+    with every.of([update]) as turn:
+        await turn.take()
+        assert not await waits(every, [insert(child)]), "mostly one that is sent again passes"
+    every.deadlocked([update, insert(child)], again=True)
+    with every.of([update]) as turn:
+        await turn.take()
+        assert await waits(every, [insert(child)]) and not await waits(every, [insert(PLAIN)])

@@ -110,6 +110,61 @@ def test_what_only_shows_where_both_sites_write(
     assert "same-numbers" not in {finding["kind"] for finding in checked["findings"]}
 
 
+def test_sites_that_are_equal_already_are_compared_and_not_copied(
+    mariadb: MariaDb, postgres_source: Postgres, pair: Callable[..., Pair]
+) -> None:
+    both = pair({"eu": mariadb, "us": postgres_source}, "eu-us")
+    for node in both.nodes.values():
+        node.send("INSERT INTO note VALUES (1, 'same', 0), (2, 'same', 0)")
+    both["us"].send("UPDATE note SET word = 'other' WHERE id = 2")
+    refused = both.begin("eu", "--equal")
+    assert refused.code == 1 and "1 row differs, so the sites are not equal yet" in refused.err, refused.err
+    assert "other" in refused.out, "the differences are listed"
+    assert both.command("run").code == 1
+    both["eu"].send("UPDATE note SET word = 'other' WHERE id = 2")
+    begun = both.begin("eu", "--equal")
+    assert begun.code == 0 and "copying rows" not in begun.out, begun.out + begun.err
+    both.write(range(6))
+    assert both.command("run", "--until-caught-up").code == 0
+    assert both.equal() and len(both["eu"].notes()) == 10
+    assert both.came_back() == {}
+
+
+STAMP = {"stamp": {"time": "tl_time", "site": "tl_site"}}
+
+
+@PROOF
+@pytest.mark.parametrize("lines", [("eu-us", "us-asia", "asia-eu"), ("eu>us", "us>asia", "asia>eu")])
+def test_a_ring_from_one_file(
+    lines: tuple[str, ...], mariadb: MariaDb, postgres_source: Postgres, mysql: MySql, pair: Callable[..., Pair]
+) -> None:
+    """Columns and triggers are made, rows and tombstones copied, and tombstones go while the feeds run."""
+    ring = pair({"eu": mariadb, "us": postgres_source, "asia": mysql}, *lines, conflicts=STAMP)
+    for site in ("us", "asia"):
+        ring[site].send("DROP TABLE note")
+    ring["eu"].write(range(6))
+    begun = ring.begin("eu")
+    assert begun.code == 0, begun.out + begun.err
+    assert "once all edges are open" in begun.out
+    assert all(node.notes() == ring["eu"].notes() for node in ring.nodes.values())
+    ring.start()
+    ring.write(range(6, 12))
+    for node in ring.nodes.values():
+        node.send("INSERT INTO note (id, word, n) VALUES (77, 'all', 0)" if node is ring["us"] else "SELECT 1")
+    until(ring.equal, "equal rows", 60)
+    shown = json.loads(ring.command("status", "--json").out)
+    assert shown["clocks"].keys() == {"eu", "us", "asia"} and min(shown["clocks"].values()) == 0
+    assert "clocks: " in ring.command("status").out
+    ring.supervisor.stop()
+    ring.start()  # which begins with a purge
+    dead = "SELECT count(*) FROM note_tombstones"
+    until(lambda: all(node.rows(dead)[0][0] in (0, "0") for node in ring.nodes.values()), "no tombstones", 600)
+    assert "tombstones have gone" in ring.said()
+    ring.write(range(12, 18))
+    until(ring.equal, "equal rows", 60)
+    ring.come_to_rest()
+
+
 @PROOF
 @pytest.mark.parametrize(("eu", "us"), [("mariadb", "postgres_source"), ("postgres_source", "mysql")])
 def test_an_init_that_is_killed_goes_on(

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.pairing import init
 from tidelock.adapters.config import loader, pair
-from tidelock.adapters.config.edges import Tree
+from tidelock.adapters.config.edges import Tree, TreeError
 from tidelock.adapters.config.feed import ConfigError
 from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.pair.numbers import Numbers
@@ -129,6 +131,43 @@ def test_a_tree_is_rooted_where_rows_come_from() -> None:
     assert [edge.ends for edge in tree.edges] == [("eu", "us"), ("us", "a-b")]
     assert [edge.ends for edge in tree.rooted("a-b").edges] == [("us", "eu"), ("a-b", "us")][::-1]
     assert tree.leaf("us") is None and tree.leaf("a-b") == tree.edges[1]
+
+
+@pytest.mark.parametrize(
+    ("edges", "found"),
+    [
+        (["eu-us", "us-asia", "asia-eu"], [("eu", "us", False), ("us", "asia", False), ("asia", "eu", True)]),
+        (["asia-eu", "us-asia", "eu-us"], [("eu", "asia", False), ("asia", "us", False), ("eu", "us", True)]),
+        (["asia>eu", "us>asia", "eu>us"], [("eu", "us", False), ("us", "asia", False), ("asia", "eu", True)]),
+    ],
+)
+def test_edges_that_close_circles_come_last(edges: list[str], found: list[tuple[str, str, bool]]) -> None:
+    tree = Tree.of(["eu", "us", "asia"], edges, circles=True)
+    assert [(*edge.ends, edge.closing) for edge in tree.edges] == found
+    assert sum(edge.closing for edge in tree.rooted("asia").edges) == 1
+    with pytest.raises(TreeError, match=r"circle|goes towards"):
+        Tree.of(["eu", "us", "asia"], edges)
+
+
+def test_every_feed_of_a_ring_compares_stamps(file: Path) -> None:
+    ring = TEXT.replace("us>asia", "us>asia, asia>eu").replace("lanes: 4", "conflicts: {stamp: {time: t, site: s}}")
+    file.write_text(ring.replace("    columns: {rename: {mail: email}, include: [id, mail]}\n", ""))
+    assert all(one.feed.conflicts is not None and one.feed.conflicts.stamp for one in pair.load(file).feeds)
+
+
+def test_rows_are_replaced_or_compared_and_not_both() -> None:
+    with pytest.raises(CommandError, match="one of them"):
+        init("pair.yaml", "eu", apply=True, replace=True, equal=True, wait=0)
+
+
+@pytest.mark.parametrize(("site", "said"), [("asia", ""), ("africa", "the pair has no site 'africa'")])
+def test_statements_are_made_at_one_of_the_sites(site: str, said: str, file: Path) -> None:
+    file.write_text(TEXT.replace("lanes: 4", f"ddl: {{from: {site}}}"))
+    if said:
+        with pytest.raises(ConfigError, match=said):
+            pair.load(file)
+    else:
+        assert {one.feed.ddl.made_at for one in pair.load(file).feeds} == {site}
 
 
 @pytest.mark.parametrize(

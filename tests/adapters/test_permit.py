@@ -1,8 +1,9 @@
 """The permit between two feeds: both apply, or neither does, through a partition, a pause and a halt."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +11,11 @@ from bench.harness.link import Link
 from bench.harness.network import Direction, Network
 from bench.harness.rig import until
 from bench.harness.servers import MariaDb, Postgres, Server
+from tidelock.adapters.app.embedded_log import EmbeddedLog
 from tidelock.adapters.bookkeeping.permits import PermitWord, read_word
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.protocol.events import ApplyEvent
 
 PERMIT = {"lag": "5m", "after": "3s"}
 
@@ -85,6 +90,39 @@ def test_a_partition_and_a_pause_hold_both_feeds(pair: Network, mariadb: MariaDb
         back.run()
         pair.come_to_rest()
         assert pair.came_back() == {}
+
+
+class OneBatch:
+    """A capture process that reads one batch."""
+
+    frame_bytes = 100
+    looked = None
+    learned = ()
+
+    def __init__(self) -> None:
+        self._batches = [LogBatch(Position("log.1", 0), Position("log.1", 1))]
+
+    async def begin(self, order: object) -> None:
+        """Begins at once."""
+
+    async def next(self) -> LogBatch:
+        if not self._batches:
+            await asyncio.Event().wait()
+        return self._batches.pop()
+
+
+async def test_a_reading_is_proven_without_room() -> None:
+    """A feed that is held with a full inbox makes no room before its sister is ready, which waits for the proof."""
+    log = EmbeddedLog(lambda *_: cast(Any, None), cast(CaptureProcess, OneBatch()))
+    posted: list[ApplyEvent] = []
+    log.attach(posted.append, room := asyncio.Event())
+    reading = asyncio.create_task(log.read_from(Position("log.1", 0), 1))
+    await asyncio.to_thread(until, lambda: log.proven, "a proof")
+    assert posted == [], "without room it is kept"
+    room.set()
+    await asyncio.to_thread(until, lambda: posted, "the batch")
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
 
 
 def said(feed: Direction) -> Any:

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from bench.harness.servers import MariaDb, MySql, Postgres, Standby
-from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
+from tidelock.adapters.app.init_plan import init_plan
+from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.app.removal import removal_plan
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.checks.feed import check

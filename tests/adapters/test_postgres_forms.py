@@ -8,6 +8,7 @@ import pytest
 
 from bench.harness.logical import Log, Message, behind
 from tidelock.adapters.ports.table_form import TableForm, in_force
+from tidelock.adapters.postgres.form_messages import tell
 from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.form_notices import NOTICES, Look
 from tidelock.adapters.postgres.logical.positions import lsn_of
@@ -195,3 +196,41 @@ def test_wherever_a_reader_begins_anew_it_is_told_what_is_behind_and_no_more(sho
         behind_it = [chunk for chunk in chunks if chunk.last.order >= least]
         assert found == [(ddl.source, ddl.number) for ddl in statements(behind_it)], start
         assert set(again.learned) <= set(everything)
+
+
+def by_feed(statement: str, path: tuple[str, ...] = ("eu",)) -> str:
+    """A transaction in which a feed runs a statement."""
+    before, behind = (tell(T, told, lambda text: f"$told${text}$told$") for told in ((), path))
+    return f"BEGIN; {before}; {statement}; {behind}; COMMIT"
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_change_that_a_feed_made_is_told_at_its_place_with_its_path(shop_log: Log, compiled: bool) -> None:
+    """And not again: by the row that follows, by the catalogue, or to a reader that begins in the middle."""
+    forms = begun(shop_log)
+    shop_log.run([ROW, by_feed("ALTER TABLE t ADD c int"), ROW.replace("(1", "(2")])
+    messages = shop_log.messages()
+    reader = Reader(shop_log, shop_log.start, forms, compiled=compiled)
+    chunks = reader.read(messages, reader.look())
+    (told,) = statements(chunks)
+    assert (told.kind, told.path, told.tables) == (DdlKind.ADD_COLUMN, ("eu",), (T,))
+    (place,) = [chunk.last for chunk in chunks if any(one.ddl is not None for one in chunk.transactions)]
+    later = Reader(shop_log, place, [*forms, *reader.learned], compiled=compiled)
+    rows = [row for chunk in later.read(messages, later.look()) for one in chunk.transactions for row in one.rows]
+    assert [row.after for row in rows] == [(2, "one", None)], "what is behind it, in the new form"
+    assert later.learned == []
+
+
+def test_somebody_else_s_change_is_told_apart_from_a_feed_s(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    shop_log.run(["ALTER TABLE t ADD own int", by_feed("ALTER TABLE t ADD c int")])
+    own, fed = statements(Reader(shop_log, shop_log.start, forms).read(shop_log.messages()))
+    assert (own.path, [one.column.name for one in own.added]) == ((), ["own"])
+    assert (fed.path, [one.column.name for one in fed.added]) == (("eu",), ["c"])
+
+
+def test_a_feed_s_statement_is_told_where_it_changed_nothing(shop_log: Log) -> None:
+    forms = begun(shop_log)
+    shop_log.run([by_feed("ALTER TABLE t ADD IF NOT EXISTS v text")])
+    (told,) = statements(Reader(shop_log, shop_log.start, forms).read(shop_log.messages()))
+    assert (told.kind, told.path, told.tables) == (DdlKind.UNRELATED, ("eu",), (T,))

@@ -90,6 +90,98 @@ def test_writers_at_both_sites(eu: str, us: str, pair: Callable[..., Pair]) -> N
     both.come_to_rest()
 
 
+FAMILY = {
+    "parent": "CREATE TABLE parent (id int PRIMARY KEY, word varchar(20))",
+    "child": "CREATE TABLE child (id int PRIMARY KEY, parent int NOT NULL, "
+    "FOREIGN KEY (parent) REFERENCES parent (id))",
+    "toy": "CREATE TABLE toy (id int PRIMARY KEY, child int NOT NULL, FOREIGN KEY (child) REFERENCES child (id))",
+    "coat": "CREATE TABLE coat (id int PRIMARY KEY, parent int, "
+    "FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE)",
+}
+
+
+@pytest.mark.parametrize(("eu", "us"), PAIRS)
+def test_a_parent_goes_that_has_children_at_the_spoke(eu: str, us: str, pair: Callable[..., Pair]) -> None:
+    """Children that the arbiter has not seen: one with a toy, one that came with its toy from another parent, one of a
+    parent whose key changes.  And one that goes by itself, whose parent comes again, so that the arbiter takes it."""
+    both = pair(eu, us, "arbiter", FAMILY)
+    arbiter, spoke = both.arbiter, both.spoke
+    arbiter.send("INSERT INTO parent VALUES (1, 'goes'), (2, 'stays'), (3, 'moves'), (4, 'comes again')")
+    arbiter.send("INSERT INTO child VALUES (20, 2), (21, 2)", "INSERT INTO toy VALUES (20, 20)")
+    arbiter.send("INSERT INTO coat VALUES (3, 3)")
+    both.run_down()
+    until(lambda: both.family()[0] == both.family()[1], "the family at both")
+    both.stored()
+    spoke.send("INSERT INTO child VALUES (10, 1), (30, 3)", "INSERT INTO toy VALUES (10, 10)")
+    spoke.send("UPDATE child SET parent = 1 WHERE id = 20", "INSERT INTO coat VALUES (4, 4)")
+    arbiter.send("DELETE FROM parent WHERE id = 1", "UPDATE parent SET id = 33 WHERE id = 3")
+    arbiter.send("DELETE FROM parent WHERE id = 4", "INSERT INTO parent VALUES (4, 'again')")
+    until(lambda: both.family()[0]["parent"] == both.family()[1]["parent"], "parents as the arbiter has them")
+    told = {row["id"] for kind, row in both.displaced() if kind == "foreign_key"}
+    assert told == {10, 20, 30}
+    both.up.run()
+    until(lambda: both.family()[0] == both.family()[1] and both.equal_at_rest(), "the same family at both")
+    family = both.family()[0]
+    assert family["parent"] == [("2", "stays"), ("33", "moves"), ("4", "again")]
+    assert family["coat"] == [("3", "33"), ("4", "4")]
+    assert family["child"] == [("21", "2")] and family["toy"] == []
+    assert both.failed() == 0
+
+
+@pytest.mark.parametrize(("eu", "us"), PAIRS)
+def test_what_the_arbiter_did_not_touch_stays_as_the_spoke_has_it(eu: str, us: str, pair: Callable[..., Pair]) -> None:
+    """Its groups of columns; a row that the spoke has deleted comes whole, and goes again."""
+    both = pair(eu, us, "arrival", {}, {"lamp": ["n"]})
+    arbiter, spoke = both.arbiter, both.spoke
+    both.run_down()
+    arbiter.send(*(f"INSERT INTO lamp VALUES ({key}, 'old', 0)" for key in (1, 2, 3, 4, 5)))
+    until(both.equal, "rows")
+    spoke.send("BEGIN", "UPDATE lamp SET word = 'us' WHERE id < 5", "DELETE FROM lamp WHERE id = 4")
+    arbiter.send("UPDATE lamp SET n = 1 WHERE id IN (1, 3, 4)", "UPDATE lamp SET n = 2 WHERE id = 1")
+    arbiter.send("UPDATE lamp SET word = 'eu' WHERE id = 3", "UPDATE lamp SET n = 5 WHERE id = 5")
+    spoke.send("COMMIT")
+    until(lambda: both.rows("lamp")[1][-1][2] == "5", "the arbiter's last row")
+    assert both.rows("lamp")[1] == [
+        ("1", "us", "2"), ("2", "us", "0"), ("3", "eu", "1"), ("4", "old", "1"), ("5", "old", "5")
+    ]  # fmt: skip
+    both.catch_up(both.up)
+    until(both.equal, "equal rows")
+    assert both.rows("lamp")[1] == [("1", "us", "2"), ("2", "us", "0"), ("3", "us", "1"), ("5", "old", "5")]
+
+
+@PROOF
+@pytest.mark.parametrize(("eu", "us"), [("mysql", "mariadb"), ("mariadb", "mysql")])
+def test_a_time_that_the_spoke_sets_by_itself_stays_where_it_is_in_another_group(
+    eu: str, us: str, pair: Callable[..., Pair]
+) -> None:
+    """One row alone, and several together."""
+    columns = "id int PRIMARY KEY, n int, at timestamp(6) NULL ON UPDATE CURRENT_TIMESTAMP(6)"
+    both = pair(eu, us, "arrival", {"t": f"CREATE TABLE t ({columns})"}, {"t": ["n"]})
+    both.run_down()
+    both.arbiter.send("INSERT INTO t VALUES (1, 0, '2020-01-01'), (2, 0, '2020-01-01'), (3, 0, '2020-01-01')")
+    for where in ("id = 1", "id > 1"):
+        both.arbiter.send(f"UPDATE t SET n = 1, at = at WHERE {where}")
+    found = "SELECT CONCAT(n, ''), CONCAT(at, '') FROM t ORDER BY id"
+    until(lambda: [row[0] for row in both.spoke.rows(found)] == ["1"] * 3, "what the arbiter changed")
+    assert both.spoke.rows(found) == both.arbiter.rows(found)
+
+
+@PROOF
+@pytest.mark.parametrize(("eu", "us"), PAIRS)
+def test_writers_at_both_sites_of_columns_in_groups(eu: str, us: str, pair: Callable[..., Pair]) -> None:
+    both = pair(eu, us, "arrival", {}, {"lamp": ["n"], "seat": ["n"]})
+    for part in range(4):
+        for feed in (both.down, both.up):
+            feed.run()
+        both.write_at_once(200, seed=part)
+        for feed in (both.down, both.up):
+            feed.kill()
+        both.write_at_once(50, seed=1000 + part)
+    for feed in (both.down, both.up):
+        feed.run()
+    both.come_to_rest()
+
+
 @PROOF
 @pytest.mark.parametrize(("seed", "policy"), [(0, "arrival"), (1, "arbiter"), (2, "delete wins"), (3, "stop")])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)

@@ -65,7 +65,7 @@ def planted_rig(
     differences: bool = True,
     small_rows: int = 0,
 ) -> tuple[Rig, Planted]:
-    pieces = {"piece_rows": "4000"} if differences else {}
+    pieces = {"piece_rows": "2000"} if differences else {}
     rig = make_rig(source, target, "verify", lanes=2, spark={**pieces, "small_rows": small_rows})
     ours, theirs = flavor_of(source), flavor_of(target)
     rig.at_source(*planted.ddl(ours, ours), *planted.fill(ours))
@@ -122,7 +122,7 @@ def test_planted_differences_are_found_and_nothing_else_while_rows_change(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
-    rig, planted = planted_rig(make_rig, *servers, Planted(12_000, 84))
+    rig, planted = planted_rig(make_rig, *servers, Planted(6_000, 84))
     with written_on(rig, planted, 300) as moved:
         report = verified(rig, spark)
     check(report, planted, sorted(planted.expected()), *moved)
@@ -134,7 +134,7 @@ def test_planted_differences_of_small_tables_are_found_and_nothing_else_while_ro
 ) -> None:
     """Without Spark."""
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
-    rig, planted = planted_rig(make_rig, *servers, Planted(9_000, 84), small_rows=10_000)
+    rig, planted = planted_rig(make_rig, *servers, Planted(4_000, 84), small_rows=10_000)
     with written_on(rig, planted, 300):
         report = verified(rig, None)
     check(report, planted, sorted(planted.expected()))

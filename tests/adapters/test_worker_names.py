@@ -16,6 +16,9 @@ from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 
 def second(rig: Rig, name: str) -> Process:
@@ -29,11 +32,13 @@ def said(rig: Rig) -> str:
 def test_a_second_worker_of_the_name_is_refused_and_told_who_has_it(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:
-    rig = make_rig(mariadb, postgres, "namesake", lanes=2, log=kafka.url())
-    rig.load(rig.make(Churn()), 100)
+    """With `consistency: transaction` all tables are one group, so a second worker finds none."""
+    rig = make_rig(mariadb, postgres, "namesake", lanes=2, log=kafka.url(), consistency="transaction")
+    rig.load(rig.make(Several(Mix(), Churn(), Family())), 300)
     with Workers(rig, ["w1"]) as workers:
         workers.start()
         workers.until_caught_up()
+        assert workers.plan is not None and len({group for _, group in workers.plan.tables}) == 1 < len(rig.tables)
         pid, epochs = workers.pids["w1"], {number: report.epoch for number, report in workers.reports.items()}
         process = second(rig, "w1")
         assert process.code(60.0) == 1, said(rig)
@@ -46,6 +51,7 @@ def test_a_second_worker_of_the_name_is_refused_and_told_who_has_it(
         until(lambda: ": reserve, " in said(rig), "another name is welcome, with no group left for it")
         other.signal(signal.SIGTERM)
         assert other.code(30.0) == 0, said(rig)
+        workers.assert_exact()
         assert workers.stop() == [0], workers.said()
 
 

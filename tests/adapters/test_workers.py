@@ -105,6 +105,7 @@ def test_a_mysql_source(make_workers: Make, mysql: Server, postgres: Server) -> 
     workers.assert_exact()
 
 
+@pytest.mark.proof
 def test_transactions_stay_whole_in_one_group(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "whole", 2, consistency="transaction")
     rig, workload = workers.rig, three_groups()
@@ -269,11 +270,12 @@ def count_statements(rig: Rig) -> None:
     )
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.parametrize(
     "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "coordinator killed"]
 )
 def test_statements_under_load_run_once(killing: bool, make_workers: Make, mariadb: Server, postgres: Server) -> None:
-    workers = make_workers(mariadb, postgres, "ddl", 3)
+    workers = make_workers(mariadb, postgres, "ddl", 2)
     rig = workers.rig
     for table in Writer.TABLES:
         rig.table(table, "id bigint PRIMARY KEY, v bigint")
@@ -301,6 +303,7 @@ def test_statements_under_load_run_once(killing: bool, make_workers: Make, maria
 # ------------------------------------------------------------------ the operator
 
 
+@pytest.mark.usefixtures("own_interpreters")
 def test_pause_resume_and_status_reach_every_group_and_a_stop_leaves_nothing_behind(
     make_workers: Make, mariadb: Server, postgres: Server
 ) -> None:
@@ -402,6 +405,7 @@ def listening(pids: list[int]) -> list[str]:
 # ------------------------------------------------------------------ at full size
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.proof
 def test_fifteen_minutes_of_chaos() -> None:
     """The table of bench/results/chaos.json."""
@@ -410,6 +414,7 @@ def test_fifteen_minutes_of_chaos() -> None:
     assert seen.ok, str(seen)
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.proof
 def test_a_transaction_of_two_gigabytes() -> None:
     """The curve of docs/explanation/memory.md."""
@@ -418,6 +423,7 @@ def test_a_transaction_of_two_gigabytes() -> None:
     assert passed.ok, str(passed)
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.proof
 @pytest.mark.parametrize("target", ["postgres", "mariadb"])
 def test_a_transaction_of_two_gigabytes_as_one_at_the_target(target: str) -> None:
@@ -427,11 +433,13 @@ def test_a_transaction_of_two_gigabytes_as_one_at_the_target(target: str) -> Non
     assert passed.ok, str(passed)
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.proof
 def test_catch_up_through_kafka_keeps_its_budget() -> None:
     assert scaleout.command() == 0
 
 
+@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.proof
 def test_faust_keeps_its_budget() -> None:
     assert faust_cost.command() == 0

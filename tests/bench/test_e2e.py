@@ -11,10 +11,10 @@ import pytest
 
 from bench.e2e import steady
 from bench.e2e.backlog import Backlog, Round
-from bench.e2e.command import Measuring, measure
+from bench.e2e.command import Measuring, _groups, measure
 from bench.e2e.report import report
 from bench.e2e.setup import SERIAL, Setup, every
-from bench.e2e.suites import SUITES, Suite
+from bench.e2e.suites import BETWEEN, SUITES, Suite
 from bench.harness.servers import MariaDb, MySql, Postgres
 
 CHANGES = 600
@@ -64,8 +64,8 @@ def test_setups_take_turns_and_the_file_has_what_they_did(
 @pytest.mark.parametrize(
     "setup",
     [
-        Setup("wide", delay_ms=2.0, commit="sync", lanes=3),
-        Setup("churn", "postgres", "mysql", consistency="transaction"),
+        Setup("wide", delay_ms=2.0, commit="sync", lanes=3, two_way="up"),
+        Setup("churn", "postgres", "mysql", consistency="transaction", two_way="sites"),
         pytest.param(
             Setup("oltp", "mysql", "mariadb", consistency="transaction", commit="sync"), marks=pytest.mark.proof
         ),
@@ -83,7 +83,8 @@ def test_other_servers_and_ways(
         one = backlog.catch_up(setup, target)
         feed = backlog.rig.feed.read_text()
         changed = target.execute(f"SELECT count(*) FROM {backlog.rig.schema}.{backlog.rig.tables[0]}")
-    assert 0 < one.flowing_seconds < one.seconds
+    assert 0 < one.flowing_seconds < one.seconds and one.target_log_bytes > 0
+    assert ("sister: back" in feed, "arbiter: b" in feed) == (setup.two_way != "", setup.two_way == "up")
     assert changed[0][0] > 0
     assert (0 < one.wal_bytes < 3_000) == (setup.source == "postgres"), "an update's long values are not in the log"
     assert ("synchronous_commit: true" in feed) == (setup.target == "postgres")
@@ -148,6 +149,13 @@ def test_what_a_command_line_asks_for() -> None:
                 ["a:b" if wrong == "pair" else "mysql:mariadb" if wrong == "serial" else "mysql:mysql"],
                 [1], ["row"], ["async"], [0.0], ["x"] if wrong == "setting" else [], wrong == "serial",
             ))  # fmt: skip
+
+
+def test_each_pair_of_servers_is_a_group_where_that_is_asked_for() -> None:
+    groups = _groups(SUITES["sites"])
+    assert [{(setup.source, setup.target) for setup in group} for group in groups] == [{pair} for pair in BETWEEN]
+    assert all([setup.two_way for setup in group] == ["", "sites"] for group in groups)
+    assert len(_groups(SUITES["pairs"])) == 2
 
 
 def test_setups_of_a_suite_can_be_told_apart() -> None:

@@ -13,7 +13,7 @@ import typer
 
 from bench import outcome
 from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerMissing
-from bench.micro import account, command, decode, profile, recording, remote, suite
+from bench.micro import account, against, command, decode, profile, recording, remote, suite
 from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
@@ -197,3 +197,19 @@ def test_one_benchmark_goes_on_for_a_profiler(monkeypatch: pytest.MonkeyPatch) -
     assert len(calls) > 1
     with pytest.raises(typer.BadParameter, match="a/c is no benchmark"):
         profile.command("a/c")
+
+
+# ---------------------------------------------------------------------- against another checkout
+
+
+def test_two_checkouts_are_compared_round_by_round() -> None:
+    rounds = [([figure("a", here)], [figure("a", there)]) for here, there in ((1.0, 2.0), (3.0, 1.0), (2.0, 2.0))]
+    (one,) = against.compared(rounds)
+    assert (one.here, one.there, one.ratios, one.ratio) == (1.0, 1.0, (0.5, 3.0, 1.0), 1.0)
+    assert "| a | 1.000 | 1.000 | 1.000 | 0.5 | 3.0 |" in against.shown([one])
+
+
+def test_another_checkout_is_asked_for_its_benchmarks(tmp_path: Path) -> None:
+    assert against.names_of(against.HERE) == list(CASES)
+    with pytest.raises(ValueError, match="no checkout"):
+        against.names_of(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.sites.intents import unaccounted
+from bench.sites.lags import Lag, spread
 from bench.sites.run import run
 from bench.sites.topology import Unknown, named
 from bench.sites.written import Written
@@ -39,9 +40,16 @@ def test_networks_have_names() -> None:
         named("oracle-postgres")
 
 
+def test_lags_are_told_by_their_kind() -> None:
+    lags = [Lag(0.0, "us", kind, n / 100) for kind in ("arrival", "echo") for n in range(200, 0, -1)]
+    assert spread(lags, "echo") == (200, 1.01, 1.98, 2.0)
+    assert spread(lags, "coverage")[0] == 0
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ["mariadb-postgres", "star", "ring"])
 def test_sites_that_are_all_written_to_end_equal(name: str, tmp_path: Path) -> None:
     result = run(named(name), minutes=1.0, rate=100.0, seed=1, keys=2000, folder=tmp_path)
     assert result.faults == [], str(result)
     assert sum(result.conflicts.values()) > 0 or name == "ring"
+    assert {lag.kind for lag in result.lags} == (set() if name == "ring" else {"arrival", "coverage", "echo"})

@@ -11,7 +11,7 @@ from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, SchemaMismatch, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
+from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
 from tidelock.simulations.model import Database, Violation
 
 TABLE = table("t", ("id", "email", "note"), ("id",), (("email",),))
@@ -99,6 +99,41 @@ def test_rows_of_the_log_end_as_the_arbiter_has_them(
             assert after.get(id_) == row or (id_ not in after and row[1] in wanted)
 
 
+def locks(one: Change) -> set[tuple[str, object]]:
+    images = [image for image in (one.before, one.after) if image is not None]
+    emails = {("email", image[1]) for image in images if image[1] is not None}
+    return {("id", image[0]) for image in images} | emails
+
+
+def batches(log: list[Change], draws: st.DataObject) -> list[list[Change]]:
+    """As lanes commit them: a change behind all that it shares a lock with, in one batch with some of these, or not."""
+    left, found = list(log), []
+    while left:
+        batch: list[Change] = []
+        for one in list(left):
+            before = [other for other in left[: left.index(one)] if locks(other) & locks(one)]
+            if not before and draws.draw(st.booleans()):
+                batch.append(one)
+                left.remove(one)
+        found += [batch] if batch else []
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(drafts=DRAFTS, local=LOCAL, draws=st.data())
+def test_rows_that_make_room_need_no_lock_beforehand(
+    drafts: list, local: dict[int, tuple[str | None, str]], draws: st.DataObject
+) -> None:
+    """Whatever order lanes take within the locks of the arbiter's log: it knows nothing of what the spoke's rows hold.
+    """
+    log, final = history(drafts)
+    database = spoke(local)
+    for batch in batches(log, draws):
+        applied(database, batch)
+    touched = {image[0] for one in log for image in (one.before, one.after) if image is not None}
+    assert {id_: row for id_, row in content(database).items() if id_ in touched} == final
+
+
 def test_inserted_and_deleted_in_one_batch_is_deleted() -> None:
     """History 11."""
     batch = [change(BINDING, None, (1, "a", "x")), change(BINDING, (1, "a", "x"), None)]
@@ -134,6 +169,20 @@ def test_rows_that_others_may_refer_to_stay_in_log_order() -> None:
     steps = displacing_steps([change(tied, one.before, one.after, number=one.number) for one in LOG])
     assert [step.displaces for step in steps if isinstance(step, UpsertRows)] == [(("0-1", n, 0),) for n in (5, 6, 7)]
     assert len(steps) == 3
+
+
+def test_a_change_alone_may_clear_what_refers_to_its_row_and_a_key_changes_in_its_place() -> None:
+    """Of several, an earlier one may take a child elsewhere: that is not in the way."""
+    child = TableName("shop", "child")
+    tied = binding(msgspec.structs.replace(TABLE, references=(ForeignKey("f", child, ("t",), NAME, ("id",)),)))
+    of = (("0-1", 1, 0),)
+    moves = change(tied, (1, "a", "x"), (2, "a", "x"))
+    update = UpdateRows(tied, [(1,)], [(2, "a", "x")], moves=True, displaces=of, clears=of, changed=("id",))
+    assert displacing_steps([moves]) == [DeleteRows(tied, [(2,)], clears=of), update]
+    goes = change(tied, (1, "a", "x"), None)
+    assert displacing_steps([goes]) == [DeleteRows(tied, [(1,)], clears=of)]
+    both = displacing_steps([goes, moves])
+    assert not any(step.clears for step in both if not isinstance(step, UpsertRows))
 
 
 @pytest.mark.parametrize(

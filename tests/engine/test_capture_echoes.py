@@ -24,11 +24,12 @@ from tidelock.engine.model.records import (
     SourceChunk,
     SourceTransaction,
 )
-from tidelock.engine.model.schema import TargetTable, UniqueKey
+from tidelock.engine.model.schema import ForeignKey, TargetTable, UniqueKey
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
 TABLE = table("t", ("id", "email"), ("id",), (("email",),))
+PARENT = table("parent", ("id", "note"), ("id",))
 SHAPE = Shape(TABLE.name, (Column("id", Kind.INT), Column("email", Kind.TEXT)), ("id",))
 FILE, HERE = "log.000001", encode(Proof("eu-server", 0))
 SITES = Sites("eu", "us", sister="us-eu", echo="exact")
@@ -37,13 +38,21 @@ SITES = Sites("eu", "us", sister="us-eu", echo="exact")
 class Reader:
     """Reads transactions of one row each, which end at 100, 200, …"""
 
-    def __init__(self, *, every: bool = False, tables: tuple[TargetTable, ...] = (TABLE,), floor: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        every: bool = False,
+        tables: tuple[TargetTable, ...] = (TABLE,),
+        floor: int = 0,
+        shape: Shape = SHAPE,
+        groups: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
         start = Position(FILE, 4)
         mapping = Mapping([Rule("shop.*", "shop.*")])
-        echoes = Echoes("us", tables, Position(FILE, floor), every=every)
+        echoes = Echoes("us", tables, Position(FILE, floor), every=every, groups={TABLE.name: groups})
         self.machine = CaptureMachine(mapping, start, sites=SITES, echoes=echoes)
         self.number = 0
-        self.shapes = {0: SHAPE}
+        self.shapes = {0: shape}
 
     def read(
         self, *rows: tuple[Row | None, Row | None], seen: Position | None = None, path: str = "", **more: object
@@ -96,6 +105,26 @@ def test_a_value_of_a_unique_index_is_shared() -> None:
     assert not log.own((None, (3, "v")), seen=at(50))
 
 
+WIDE = table("t", ("id", "email", "a", "b"), ("id",), (("email",),))
+WIDE_SHAPE = Shape(TABLE.name, tuple(Column(name, Kind.TEXT) for name in ("id", "email", "a", "b")), ("id",))
+
+
+def test_groups_of_columns_are_changed_apart_but_by_inserts_deletes_and_unique_values() -> None:
+    """B17; and what is sent writes the groups that it touches, so those alone count."""
+    log = Reader(tables=(WIDE,), shape=WIDE_SHAPE, groups=(("a",),))
+    log.read(((1, None, "x", "x"), (1, None, "y", "x")), ((2, None, "x", "x"), (2, "u", "x", "x")))
+    assert not log.own(((1, None, "x", "x"), (1, None, "x", "y")), seen=at(50))
+    assert not log.own(((1, None, "x", "y"), (1, "v", "x", "y")), seen=at(100)), "it had seen all"
+    for mine in (
+        ((1, None, "x", "y"), (1, None, "z", "y")),
+        ((1, None, "z", "y"), (1, "w", "z", "y")),
+        ((1, "w", "z", "y"), None),
+        ((2, None, "x", "x"), (2, None, "x", "y")),
+    ):
+        log.read(((1, None, "x", "x"), (1, None, "y", "x")), ((2, None, "x", "x"), (2, "u", "x", "x")))
+        assert log.own(mine, seen=at(50)) == [mine]
+
+
 @pytest.mark.parametrize(
     "tables",
     [(), (msgspec.structs.replace(TABLE, uniques=(UniqueKey("short", ("email",), "a prefix"),)),)],
@@ -104,6 +133,20 @@ def test_a_value_of_a_unique_index_is_shared() -> None:
 def test_what_cannot_be_compared_goes_back(tables: tuple[TargetTable, ...]) -> None:
     log = Reader(tables=tables)
     assert log.own(((2, "x"), None), seen=at(50)) and log.own(((2, "x"), None), seen=at(300))
+
+
+def test_a_child_goes_back_whose_parent_was_sent_meanwhile() -> None:
+    """At the spoke it has gone with its parent, which has come again since."""
+    refers = ForeignKey("f", TABLE.name, ("email",), PARENT.name, ("id",), cascades=True)
+    child = msgspec.structs.replace(TABLE, uniques=(), foreign_keys=(refers,))
+    log = Reader(tables=(child, msgspec.structs.replace(PARENT, references=(refers,))))
+    log.shapes[1] = Shape(PARENT.name, (Column("id", Kind.TEXT), Column("note", Kind.TEXT)), ("id",))
+    log.read(rows=[RowChange(1, None, ("p", ""), 0)])
+    log.read(rows=[RowChange(1, ("q", ""), ("q", "x"), 0)])
+    log.read((None, (5, "r")))
+    assert log.own((None, (1, "p")), seen=at(50)) and log.own((None, (3, "p")), seen=at(100)) == []
+    assert not log.own((None, (2, "q")), seen=at(50)), "nothing that is referred to has changed"
+    assert not log.own((None, (6, "r")), seen=at(50)), "two children do not concern each other"
 
 
 def test_below_the_floor_all_goes_back() -> None:

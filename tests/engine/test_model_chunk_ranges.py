@@ -148,7 +148,7 @@ def test_a_number_has_the_rank_of_its_digits(one: object, other: object) -> None
 
 
 def test_a_digest_is_the_sha_of_what_postgresql_concatenates() -> None:
-    """`tests/adapters/test_postgres_copying_rows.py` asks a server for the same number."""
+    """`tests/adapters/test_postgres_reading.py` has a server cut tables by such numbers."""
     at = 2477908169
     assert digest("7_C3A9_00FF") == (at,)
     split = ChunkSplit(NAME, By.DIGEST, ("hall", "code", "raw"), ((at,), (at + 1,)))

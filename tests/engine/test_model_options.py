@@ -16,7 +16,7 @@ RECORDED = {
 }  # fmt: skip
 LATER = {
     "idle_checkpoint_bytes": 0, "verify": "off", "versions": {}, "replace": False, "direction": "none", "policies": {},
-    "stamp": None,
+    "stamp": None, "clock": None,
 }  # fmt: skip
 """What older ones lack, and what that means."""
 
@@ -34,7 +34,8 @@ def test_a_kept_plan_spells_the_settings_as_a_journal_does() -> None:
 
 def test_a_failure_in_a_journal_is_its_kind_by_value_its_words_and_its_code() -> None:
     assert msgspec.json.encode(Failure(ErrorKind.COMMITS_LOST, "words", "code")) == b'["rewound","words","code"]'
-    assert [kind.value for kind in ErrorKind] == ["transient", "in_doubt", "row", "fenced", "rewound", "target"]
+    kinds = ["transient", "in_doubt", "row", "fenced", "rewound", "changed", "target"]
+    assert [kind.value for kind in ErrorKind] == kinds
 
 
 def test_a_state_is_told_by_the_word_that_status_and_reports_had() -> None:

@@ -82,6 +82,7 @@ def test_everything_happens() -> None:
     assert half_a_move
 
 
+@pytest.mark.proof
 def test_the_command_tells_a_counter_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--without", "visible"]) == 0
     assert "the chunk that is due is merged at 1" in capsys.readouterr().out

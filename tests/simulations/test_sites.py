@@ -9,6 +9,7 @@ from tidelock.simulations.mutants import check
 from tidelock.simulations.mutants.arbiter import ARBITER
 from tidelock.simulations.mutants.beyond import BEYOND
 from tidelock.simulations.mutants.hunt import Order
+from tidelock.simulations.mutants.permits import DECIDING, PERMITS
 from tidelock.simulations.mutants.sites import SITES
 from tidelock.simulations.sites.plan import drawn
 from tidelock.simulations.sites.topology import TOPOLOGIES
@@ -31,6 +32,8 @@ def test_worlds_are_clean() -> None:
     brought = {name for name in TOPOLOGIES if tally.coverage[f"brought by {name}"]}
     assert brought == set(TOPOLOGIES)
     assert tally.coverage["unit of rows handed over"] and tally.coverage["recorded: a row that lost"]
+    assert tally.coverage["sums: something was added"] and tally.coverage["permit: holds"]
+    assert tally.coverage["server of a site: replica"] and tally.coverage["server of a site: expired"]
     assert tally.faults > QUICK
 
 
@@ -59,7 +62,7 @@ def test_quick_ones_die() -> None:
 
 @pytest.mark.proof
 def test_all_die() -> None:
-    hunted = [mutant for mutant in (*SITES, *ARBITER) if mutant.name not in BEYOND]
+    hunted = [mutant for mutant in (*SITES, *ARBITER, *PERMITS, *DECIDING) if mutant.name not in BEYOND]
     orders = [Order(mutant, LIMIT, check.PATIENCE) for mutant in hunted]
     alive = Counter(result.mutant.name for result in check.hunt_all(orders) if not result.killed)
     assert alive == Counter()

@@ -48,6 +48,8 @@ SHORTEST = {
     "sums": (6, "1 of 2 additions stand"),
     "recorded": (3, "row (1, 1) is displaced without a record"),
     "groups-of-deletes": (6, "unequal: H 1=-, S0 1=0,1"),
+    "groups-written": (6, "unequal: H 1=1,1, S0 1=1,0"),
+    "groups-of-batches": (4, "unequal: H 1=1,1, S0 1=0,1"),
     "hold-by-key": (10, "unequal: H 1=2 2=1, S0 1=- 2=1"),
     "hold-not-drop": (9, "unequal: H 1=2, S0 1=1"),
     "held-unseen": (11, "a row waits whose echo is not sent"),

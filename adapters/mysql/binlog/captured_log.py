@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pymysql
 
+from tidelock.adapters.mysql.binlog.fed_statements import with_path
 from tidelock.adapters.mysql.binlog.log_ends import current_position
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
@@ -55,7 +56,12 @@ class CapturedLog(FeedLog):
         return self.taken(self._reader, self._reader.steps())
 
     def understood(self, statement: SourceChunk) -> SourceChunk:
-        return classified(statement, self._scheme, folded=self._reader.folded)
+        read = classified(statement, self._scheme, folded=self._reader.folded)
+        first = read.transactions[0]
+        if self._order.sites is None or first.ddl is None:
+            return read
+        known = with_path(first.ddl, self._order.source, self._order.own)
+        return msgspec.structs.replace(read, transactions=[msgspec.structs.replace(first, ddl=known)])
 
     def log_end(self) -> Position:
         address = reader_endpoint(self._order.source)

@@ -60,8 +60,8 @@ def survey(endpoint: Address, place: Position) -> LogStanding:
                 continue
             if found.reached(event):
                 return found.standing()
-            if event.kind == events.ROTATE:
-                break
+            if event.kind == events.ROTATE or (event.kind == events.FORMAT_DESCRIPTION and found.begun):
+                break  # a server that ended leaves a file without a word of the next one
             try:
                 found.take(event)
             except MALFORMED as error:
@@ -85,6 +85,10 @@ class _LogScan:
         self._known = self._open = False
         self._last: Event | None = None
         self._end = 0
+
+    @property
+    def begun(self) -> int:
+        return self._begun
 
     def reached(self, event: Event) -> bool:
         return self.offset >= self._place.offset and event.kind not in _BETWEEN

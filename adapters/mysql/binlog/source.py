@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.binlog import history, log_ends, visible
 from tidelock.adapters.mysql.binlog.overview import look
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.adapters.ports.source import Beginning, Overview, TableView
+from tidelock.adapters.ports.source import Beginning, Loss, Overview, TableView
 from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, Shape, TableName
@@ -51,6 +51,11 @@ class MySqlSource:
 
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         history.confirm(self._address, place, further)
+
+    def loss_before(self, lost: Position) -> Loss:
+        from tidelock.adapters.mysql.binlog.loss import loss_before
+
+        return loss_before(self._address, lost)
 
     def require_log_behind(self, place: Position) -> None:
         history.confirm(self._address, place)

@@ -27,7 +27,7 @@ from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.conflict_records import decided, packed
-from tidelock.adapters.target.rows_told import RowsTold
+from tidelock.adapters.target.rows_told import RowsTold, TableChanged
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -75,6 +75,9 @@ class Arbitration:
             except NotSpelled as error:
                 await lane.leave()
                 return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
+            except TableChanged as error:
+                await lane.leave()
+                return BatchFailed(effect.id, error.failure)
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
                 deadlocks += 1
@@ -100,7 +103,7 @@ class Arbitration:
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
         batch = BatchScript(session, self._statements, receipt, self._checked)
         await batch.run(effect.steps)
-        work = _Work(batch, self._conflicts, effect)
+        work = _Work(session, batch, self._conflicts, effect)
         found = [await self._decide(session, work, change) for change in effect.decide]
         for rows in effect.told:
             work.tell(self._of(session, rows.table), rows.keys)
@@ -138,8 +141,11 @@ class _Work(RowsTold[ConflictStatements, bytes]):
 
     unwritable = Unwritable
 
-    def __init__(self, batch: BatchScript, conflicts: ConflictSql, effect: ApplyBatch) -> None:
+    def __init__(
+        self, session: TargetSession, batch: BatchScript, conflicts: ConflictSql, effect: ApplyBatch
+    ) -> None:
         super().__init__(conflicts, effect)
+        self._session = session
         self.batch = batch
         self._conflicts = conflicts
 
@@ -168,6 +174,10 @@ class _Work(RowsTold[ConflictStatements, bytes]):
         self.statements.append(
             self._conflicts.tell(self._effect.id, ordinal, statements.table.name, row_key, image)
         )
+
+    async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
+        await self.batch.rows(statements, [statements.no_rows()])
+        return self._session.names
 
     async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
         found = await self.batch.rows(statements, [statements.image(key)])

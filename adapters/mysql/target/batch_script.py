@@ -155,7 +155,7 @@ class BatchScript:
     def displace(self, gone: Displaced) -> None:
         """Note a row that has been deleted for another, and let its record wait for the next packet."""
         assert self._record is not None, "such steps come in batches alone"
-        self.replaced.append(f"{gone.table.name}: {gone.key}")
+        self.replaced.append(f"{gone.table}: {gone.key}")
         self.add(self._record(gone), "tidelock_conflicts")
 
     def add(self, sql: bytes, table: str) -> None:

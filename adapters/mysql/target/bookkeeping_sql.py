@@ -114,15 +114,15 @@ class BookkeepingSql:
     def record_displaced(self, row: Displaced, origin: Origin | None) -> bytes:
         """Record a row that made room for another; `origin`: of the change that it made room for."""
         assert self._sites is not None, "conflicts are decided between sites"
-        table, change = row.table.name, f"{text(row.of[0])},{row.of[1]:d},{row.of[2]:d}"
+        table, change = row.table, f"{text(row.of[0])},{row.of[1]:d},{row.of[2]:d}"
         values = ",".join(
             (
                 self._values,
                 change,
-                *map(text, (table.schema, table.table, row.key, displaced.CONFLICT, DISPLACED)),
+                *map(text, (table.schema, table.table, row.key, row.conflict.value, DISPLACED)),
                 "0",
                 blob(row.lost),
-                blob(row.stands),
+                "NULL" if row.stands is None else blob(row.stands),
                 text(spelled((origin or self._sites.local).path)),
             )
         )
@@ -156,6 +156,16 @@ class BookkeepingSql:
         passed = text(f"{ddl.source}:{ddl.number}")
         mine = f"{self._mine} AND epoch={self._fencing.epoch}"
         return f"UPDATE {self._table}owner SET ddl_passed={passed} WHERE {mine}".encode()
+
+    def announce(self, ddl: Ddl, marked: Sequence[str]) -> Iterator[bytes]:
+        """Store the texts of a statement's `marked` ones, once."""
+        path = text(spelled(ddl.path))
+        for ordinal, statement in enumerate(marked):
+            values = f"{text(self.feed)},{text(ddl.source)},{ddl.number:d},{ordinal},{path},{text(statement)}"
+            yield (
+                f"INSERT INTO {self._table}statements (feed,source,number,ordinal,path,statement) VALUES ({values}) "
+                "ON DUPLICATE KEY UPDATE path=VALUES(path),statement=VALUES(statement)"
+            ).encode()
 
     def drop_receipts(self, receipts: Sequence[EffectId], *, verdicts: bool = False) -> Iterator[bytes]:
         """Delete receipts by their exact keys: a range would lock the gaps that other lanes insert into.

@@ -14,10 +14,10 @@ from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled, spelled
-from tidelock.adapters.target.displaced import Displaced, displaces, parted
+from tidelock.adapters.target.displaced import Displaced, displaces, moves, parted
 from tidelock.engine.model.errors import DIFFERS
 from tidelock.engine.model.records import Column, Row, Value
-from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.engine.protocol.steps import ChangeId, DeleteRows, Step, UpdateRows, UpsertRows
 
 
 class Script(Protocol):
@@ -79,6 +79,9 @@ class CheckedScript:
                     await self._displace(part)
                 await self._write_over(part)
             return
+        if moves(step):
+            for key, row, change in zip(step.keys, step.rows, step.displaces, strict=True):
+                await self._make_room(row, change, key)
         if step.version >= 0:
             await self._versioned(step)
         elif isinstance(step, DeleteRows) and step.absent:
@@ -214,16 +217,20 @@ class CheckedScript:
 
     async def _displace(self, step: UpsertRows) -> None:
         """Delete and record the rows of other keys that hold a unique value of these."""
-        statements, columns = self._statements, step.table.shape.columns
         for row, change in zip(step.rows, step.displaces, strict=True):
-            for found, delete in statements.whole_holders(row):
-                shown = await self._script.rows(statements, [found])
-                if not shown:
-                    continue
-                await self._script.matched(statements, [delete])
-                for texts in shown:
-                    gone = tuple(_logged(column, text) for column, text in zip(columns, texts, strict=True))
-                    self._script.displace(Displaced(step.table, gone, change, row))
+            await self._make_room(row, change)
+
+    async def _make_room(self, row: Row, change: ChangeId, key: Row | None = None) -> None:
+        """`key`: the row's, before it moves."""
+        statements, table = self._statements, self._statements.table
+        for found, delete in statements.whole_holders(row, key):
+            shown = await self._script.rows(statements, [found])
+            if not shown:
+                continue
+            await self._script.matched(statements, [delete])
+            for texts in shown:
+                gone = tuple(_logged(column, text) for column, text in zip(table.shape.columns, texts, strict=True))
+                self._script.displace(Displaced.holder(table, gone, change, row))
 
     async def _write_over(self, step: UpsertRows) -> None:
         """Insert rows, and overwrite by key those that are there, unique columns included."""
@@ -231,30 +238,36 @@ class CheckedScript:
         if step.fresh:
             self._script.insert(statements, rows, lambda: self._overwrite(rows))
         else:
-            await self._overwrite(rows)
+            await self._overwrite(rows, step.columns)
 
-    async def _overwrite(self, rows: Sequence[Row]) -> None:
+    async def _overwrite(self, rows: Sequence[Row], columns: Sequence[int] = ()) -> None:
         statements = self._statements
-        if statements.sole_unique:
+        if statements.sole_unique and not columns:
             await self._script.matched(statements, statements.upsert(rows))
             return
         if not statements.has_more_than_key:
             missing = await self._script.missing(statements, rows)
         elif len(rows) > 1 and statements.joins([statements.table.key_of(row) for row in rows]):
-            matched = await self._script.matched_by_join(statements, statements.overwrite(rows))
+            matched = await self._script.matched_by_join(statements, statements.overwrite(rows, columns))
             if matched == len(rows):
                 return
-            singly = matched is None  # the server cannot join such keys
-            missing = await (self._overwritten_singly(rows) if singly else self._script.missing(statements, rows))
+            if matched is None:  # the server cannot join such keys
+                missing = await self._overwritten_singly(rows, columns)
+            else:
+                missing = await self._script.missing(statements, rows)
         else:
-            missing = await self._overwritten_singly(rows)
+            missing = await self._overwritten_singly(rows, columns)
         if missing:
             self._script.insert(statements, missing, None)
 
-    async def _overwritten_singly(self, rows: Sequence[Row]) -> list[Row]:
+    async def _overwritten_singly(self, rows: Sequence[Row], columns: Sequence[int]) -> list[Row]:
         """Overwrite rows by key; returns those that are not there."""
         statements = self._statements
-        return [row for row in rows if not await self._script.matched(statements, [statements.overwrite_one(row)])]
+        return [
+            row
+            for row in rows
+            if not await self._script.matched(statements, [statements.overwrite_one(row, columns)])
+        ]
 
 
 def _logged(column: Column, shown: Any) -> Value:

@@ -121,16 +121,18 @@ class CheckedStatements(TableStatements):
             key = ",".join(shown(self._target(i).type, self._names[i]) for i in self.table.key)
             yield self._alone(f"SELECT {key} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
-    def whole_holders(self, row: Row) -> Iterator[tuple[bytes, bytes]]:
-        """Queries of the same rows, each with all its values as texts, and the delete of them."""
+    def whole_holders(self, row: Row, key: Row | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Queries of the same rows, each with all its values as texts, and the delete of them; `key`: the row's, before
+        it moves."""
         texts = ",".join(asked(column, self._name) for column in self.table.shape.columns)
-        for found in self._held(row):
+        for found in self._held(row, key):
             yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
-    def _held(self, row: Row) -> Iterator[str]:
+    def _held(self, row: Row, key: Row | None = None) -> Iterator[str]:
+        own = self._is(row) if key is None else self._by_values(key)
         for positions in self._other_uniques(row):
             held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
-            yield f"FROM {self._name} WHERE {held} AND NOT ({self._is(row)})"
+            yield f"FROM {self._name} WHERE {held} AND NOT ({own})"
 
     def _other_uniques(self, row: Row) -> Iterator[list[int]]:
         """Yields the columns of each unique index besides the key of which the row has a value."""
@@ -142,15 +144,27 @@ class CheckedStatements(TableStatements):
 
     # ------------------------------------------------------------------ blind
 
-    def overwrite(self, rows: Sequence[Row]) -> Iterator[bytes]:
-        """Set all columns but the key's, of rows that are there by key."""
-        tail = self._tail(self._whole)
-        return self._cut(self._head("UPDATE ", self._whole, ()), self._next, self._rows(self._render_whole, rows), tail)
+    def overwrite(self, rows: Sequence[Row], columns: Sequence[int] = ()) -> Iterator[bytes]:
+        """Set all columns but the key's, of rows that are there by key; of `columns`, those alone."""
+        sets = self._overwritten(columns)
+        render = literals.keyed(self._columns, self.table.key, sets) if columns else self._render_whole
+        tail = self._tail(sets) + "".join(f",tide_old.{name}=tide_old.{name}" for name in self._kept(sets))
+        return self._cut(self._head("UPDATE ", sets, ()), self._next, self._rows(render, rows), tail)
 
-    def overwrite_one(self, row: Row) -> bytes:
+    def overwrite_one(self, row: Row, columns: Sequence[int] = ()) -> bytes:
         """The same of a single row."""
-        sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in self._whole]
-        return self._alone(f"UPDATE {self._old()} SET {','.join(sets)} WHERE {self._is(row)}")
+        set_ = self._overwritten(columns)
+        sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in set_]
+        kept = [f"{name}={name}" for name in self._kept(set_)]
+        return self._alone(f"UPDATE {self._old()} SET {','.join([*sets, *kept])} WHERE {self._is(row)}")
+
+    def _overwritten(self, columns: Sequence[int]) -> tuple[int, ...]:
+        return tuple(i for i in self._whole if not columns or i in columns)
+
+    def _kept(self, sets: Sequence[int]) -> list[str]:
+        """Returns the columns that stay as they are, and have to be set to that: one with ON UPDATE CURRENT_TIMESTAMP
+        changes else."""
+        return [self._names[i] for i in self._whole if i not in sets]
 
     @property
     def has_more_than_key(self) -> bool:

@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.target.read_back import asked
 from tidelock.adapters.mysql.target.statements import Dialect, identifier
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.adapters.schema.type_map import MYSQL_INTEGERS, Type, is_text
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
 _NUMBERS: Final = frozenset((*MYSQL_INTEGERS, "year", "bit", "decimal"))
@@ -31,6 +31,15 @@ class ConflictStatements(CheckedStatements):
         self._asked = ",".join(asked(column, "tide_old") for column in table.shape.columns)
         self.told = [column.name for column in table.target.columns]
         self._told = ",".join(_logged(c.type, f"tide_old.{identifier(c.name)}") for c in table.target.columns)
+
+    @property
+    def name(self) -> TableName:
+        """The table's name."""
+        return self.table.name
+
+    def no_rows(self) -> bytes:
+        """Query of all columns, and of no row."""
+        return self._alone(f"SELECT * FROM {self._name} LIMIT 0")
 
     def met(self, before: Row | None, key: Row) -> bytes:
         """Query of the row with this key, behind whether it is as before."""

@@ -3,6 +3,9 @@
 MySQL commits implicitly around DDL, so nothing in the same transaction can say that it ran: the catalogue must.  The
 control session keeps the fence while another runs the statement, whose implicit commit would drop it.  The note that it
 ran commits with a DELETE, and after DDL, which may be run again until then.
+
+Between sites a statement carries a mark, and its text is stored before it runs: the feed that goes back finds both
+(`bookkeeping.statements`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from tidelock.adapters.bookkeeping import statements as statements_of_feeds
 from tidelock.adapters.mysql.schema import read_tables
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.mysql.target.control_session import ControlSession
@@ -27,7 +31,7 @@ TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
 _NAME = r"`(?:[^`]|``)+`"
 _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORECASE)
-_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
+_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\s*\(\s*\d+\s*\)")
 
 
 class DdlRunner:
@@ -61,14 +65,15 @@ class DdlRunner:
                 return
             async with session.transaction():
                 statements = await translated(session)
+            marked = await self._announced(session, ddl, statements)
             worker = await self._fencing.open(self._number)
             try:
                 async with session.transaction():
                     await self._note(session, ddl)
                     await self._fencing.fence_votes(session, votes)
                     marks = self._bookkeeping.marks(session, id)
-                    for statement in statements:
-                        await _run(ddl, statement, session, worker, along, marks)
+                    for statement, text in zip(statements, marked, strict=True):
+                        await _run(ddl, statement, text, session, worker, along, marks)
                     if along and ddl.kind is not DdlKind.TRUNCATE:
                         await session.run(list(along))
                     await session.commit()
@@ -76,6 +81,17 @@ class DdlRunner:
                 await worker.close()
 
         return await self._control.do(run)
+
+    async def _announced(self, session: TargetSession, ddl: Ddl, statements: Sequence[str]) -> list[str]:
+        """Store the statements as they will stand in the log, and return them.  Raises Fenced."""
+        if not ddl.path:
+            return list(statements)
+        feed = self._bookkeeping.feed
+        marked = [statements_of_feeds.marked(statement, feed, ddl.source, ddl.number) for statement in statements]
+        async with session.transaction():
+            await self._fencing.fence(session)
+            await session.run([*self._bookkeeping.announce(ddl, marked), b"COMMIT"])
+        return marked
 
     async def note_passed(self, ddl: Ddl, tables: Sequence[TableName]) -> dict[TableName, TargetTable] | Failure:
         """Note that `ddl` ran, or passed without us, and read the tables."""
@@ -108,22 +124,23 @@ class DdlRunner:
 async def _run(
     ddl: Ddl,
     statement: str,
+    marked: str,
     fenced: TargetSession,
     worker: TargetSession,
     along: Sequence[bytes] = (),
     marks: Sequence[bytes] = (),
 ) -> None:
-    """Run `statement` in `worker`, while `fenced` holds the owner's row in its transaction.
+    """Run `statement` as it is `marked` in `worker`, while `fenced` holds the owner's row in its transaction.
 
     A DELETE (a translated TRUNCATE) runs in `fenced`, behind `marks`, with the statements `along`, and commits it.
-    Raises what
-    `TargetSession.run` raises, and TargetError where a column that should be added is there with another type.
+    Raises what `TargetSession.run` raises, and TargetError where a column that should be added is there with another
+    type.
     """
     if statement.lstrip()[:6].upper() == "DELETE":
         await fenced.run([*marks, statement.encode(), *along, b"COMMIT"])
         return
     try:
-        await worker.ask(statement)
+        await worker.ask(marked)
     except StatementFailed as failed:
         match code_of(failed.error):
             case int(code) if code == TABLE_EXISTS:
@@ -159,5 +176,5 @@ _HINT = "make the column as the statement says, then `tidelock ddl done`"
 
 def _canonical(definition: str) -> str:
     """Lower case, single spaces, no display widths."""
-    spaced = re.sub(r"\s*([(),])\s*", r"\1", " ".join(definition.split()).lower())
-    return _WIDTH.sub(r"\1", spaced)
+    narrow = _WIDTH.sub(r"\1", " ".join(definition.split()).lower())
+    return re.sub(r"\s*([(),])\s*", r"\1", narrow)

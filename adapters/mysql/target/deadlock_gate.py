@@ -9,6 +9,11 @@ A turn lets batches that delete or insert rows of such a table run one after ano
 Only deadlocks call for turns: most tables never take any, and one that does is tried without after SECONDS.  Batches
 that only update other columns lock no gap and stay side by side.
 
+A child locks its parent, and InnoDB does not tell a parent's other columns from its key: so batches that write children
+and batches that write their parents wait for each other, though no two rows of theirs are the same.  Mostly one that is
+sent again passes.  One that is rolled back again has the tables that its foreign keys tie take turns too, those that
+only update among them.
+
 A batch takes its turns before it locks anything at the server, which may keep others waiting (a foreign key's check for
 a row that a batch has updated), and takes them in one order: so nothing can wait in a circle.  Batches that are held
 before COMMIT take none: they wait for each other's commits.
@@ -35,18 +40,24 @@ class DeadlockGate:
 
     def __init__(self) -> None:
         self._until: dict[TableName, float] = {}
+        self._tied_until: dict[TableName, float] = {}
         self._locks: defaultdict[TableName, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def deadlocked(self, steps: Sequence[Step]) -> None:
-        """Note that a batch of these steps was rolled back: its tables take turns for a while."""
-        self._until |= dict.fromkeys(_contended(steps), time.monotonic() + SECONDS)
+    def deadlocked(self, steps: Sequence[Step], *, again: bool = False) -> None:
+        """Note that a batch of these steps was rolled back: its tables take turns for a while.  `again`: not for the
+        first time."""
+        end = time.monotonic() + SECONDS
+        self._until |= dict.fromkeys(_contended(steps), end)
+        if again:
+            self._tied_until |= dict.fromkeys(_parents(steps), end)
 
     def of(self, steps: Sequence[Step]) -> Turn:
         """Make the turn of a batch of these steps; nothing of it is taken yet."""
-        if not self._until:
+        if not (self._until or self._tied_until):
             return Turn(())
         now = time.monotonic()
-        tables = (table for table in _contended(steps) if self._until.get(table, now) > now)
+        tables = {table for table in _contended(steps) if self._until.get(table, now) > now}
+        tables |= {table for table in _parents(steps) if self._tied_until.get(table, now) > now}
         return Turn([self._locks[table] for table in sorted(tables, key=str)])
 
 
@@ -87,6 +98,17 @@ def moves_unique_values(step: Step) -> bool:
 
 def _contended(steps: Sequence[Step]) -> dict[TableName, None]:
     return dict.fromkeys(step.table.name for step in steps if moves_unique_values(step))
+
+
+def _parents(steps: Sequence[Step]) -> dict[TableName, None]:
+    """Returns tables whose rows these steps lock, as parents of what they write, or as what they write itself."""
+    found: dict[TableName, None] = {}
+    for step in steps:
+        table = step.table.target
+        found |= dict.fromkeys(key.parent for key in table.foreign_keys)
+        if table.references:
+            found[table.name] = None
+    return found
 
 
 def _has_secondary(table: Binding) -> bool:

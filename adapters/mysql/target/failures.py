@@ -19,6 +19,8 @@ DUPLICATE = ER.DUP_ENTRY
 MIXED_COLLATIONS = 1267
 CLASHES = frozenset((DUPLICATE, 1451, 1452))
 """A row stands in another's way: by a unique value, or as its parent or child."""
+REFERRED_TO = frozenset((1451, 1217))
+"""Rows refer to one that is to go."""
 UNCOMPARABLE = frozenset((MIXED_COLLATIONS, 1270, 1271, 3854))
 """A text that the charset of a column cannot hold, or (MariaDB) might not, compared with it."""
 DEADLOCK = ER.LOCK_DEADLOCK

@@ -14,8 +14,10 @@ from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import connect, reader_endpoint
+from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
@@ -90,6 +92,10 @@ class MySqlTarget:
                 )
             )
         return findings
+
+    async def definitions(self, names: Sequence[TableName]) -> dict[TableName, Definition]:
+        """Read what tables have besides columns and keys."""
+        return await read_definitions(self._server, names)
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
         """Find the rights that lack for making and filling tables."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tidelock.adapters.mysql.target.batch_script import BatchError
 from tidelock.adapters.mysql.target.commit_audit import LostCommits
-from tidelock.adapters.mysql.target.failures import DEADLOCK, DUPLICATE, code_of, commit_failure, failure_of
+from tidelock.adapters.mysql.target.failures import (
+    DEADLOCK,
+    DUPLICATE,
+    REFERRED_TO,
+    code_of,
+    commit_failure,
+    failure_of,
+)
 from tidelock.adapters.mysql.target.fencing import Fenced, Outvoted
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
@@ -29,6 +36,11 @@ def is_deadlock(error: Exception) -> bool:
 def is_duplicate(error: Exception) -> bool:
     """Tell whether another row holds a value that one of the batch is to have."""
     return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DUPLICATE
+
+
+def is_referred_to(error: Exception) -> bool:
+    """Tell whether rows refer to one that the batch deletes or changes."""
+    return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) in REFERRED_TO
 
 
 def outcome(error: Exception) -> Failure:

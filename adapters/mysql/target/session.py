@@ -163,6 +163,11 @@ class TargetSession:
         result = self.connection._result
         return Answer(result.affected_rows, result.rows or ())
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of the last answer."""
+        return [str(column[0]) for column in self.connection._result.description or ()]
+
     async def ask(self, statement: str) -> Answer:
         """Run one statement and return its answer."""
         (answer,) = await self.run([statement.encode()])

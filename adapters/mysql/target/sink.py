@@ -34,17 +34,20 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failur
 from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, outcome
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, is_referred_to, outcome
+from tidelock.adapters.mysql.target.referring_rows import clear
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.suspect_scan import SuspectScan
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control
+from tidelock.adapters.target import referring_rows
 from tidelock.adapters.target.chunks import ChunkSink
 from tidelock.adapters.target.displaced import any_displaces
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding
@@ -112,12 +115,11 @@ class MySqlSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
-        decides = bool(effect.decide or effect.told)
-        work = self._arbitration.apply(lane, effect) if decides else self._transact(lane, effect)
+        work = self._arbitration.apply(lane, effect) if effect.looks else self._transact(lane, effect)
         return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
-        deadlocks = 0
+        deadlocks = clearings = 0
         while True:
             try:
                 return await self._attempt(lane, effect)
@@ -127,12 +129,20 @@ class MySqlSink(ChunkSink):
                 return events.BatchCommitted(effect.id)
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
+                if is_referred_to(error) and clearings < referring_rows.ATTEMPTS and going(effect.steps):
+                    clearings += 1
+                    record = partial(self._bookkeeping.record_displaced, origin=effect.origin)
+                    cleared = await clear(lane, effect, self._copying.tables, self._fencing, record)
+                    if isinstance(cleared, Failure):
+                        return events.BatchFailed(effect.id, cleared)
+                    if cleared:
+                        continue
                 deadlocks += 1
                 taken = any_displaces(effect.steps) and is_duplicate(error)  # just after its holder was looked for
                 if not (taken or is_deadlock(error)) or deadlocks == DEADLOCKS_MAX:
                     return events.BatchFailed(effect.id, outcome(error))
                 if not taken:
-                    self._gate.deadlocked(effect.steps)
+                    self._gate.deadlocked(effect.steps, again=deadlocks > 1)
 
     async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from tidelock.adapters.bookkeeping import verdicts
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
-from tidelock.adapters.postgres import log_marks
+from tidelock.adapters.postgres import form_messages, log_marks
 from tidelock.adapters.postgres.logical import messages
 from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
 from tidelock.adapters.postgres.logical.form_notices import NOTICES, FormNotices
@@ -277,6 +277,8 @@ class Assembly:
             self._require_open("a transactional message")
             if told.prefix == verdicts.PREFIX:
                 self._verdict(told.content)
+            if told.prefix == form_messages.PREFIX:
+                self.notices.told(told.content)
             mark = log_marks.read(told.content) if told.prefix == log_marks.PREFIX else None
             if mark is not None:
                 self.state.marks.append(mark)

@@ -5,6 +5,7 @@
 - One that comes when part of its transaction is handed out, or behind rows of the same table, stands where it was met
   and takes no ordinal; it is never applied by itself.  Its form holds behind the row that showed it: a reader that
   begins at the statement meets it again.
+- One that a feed made stands where the feed tells the form, and that message takes an ordinal as a row does.
 - One of which no row tells is in the catalogue alone.  A *look* at that is compared once the log is read up to where it
   stood then, and what differs stands between two transactions, as notices of the one that comes next.
 
@@ -20,10 +21,10 @@ from typing import Final, Protocol
 import msgspec
 
 from tidelock.adapters.ports.table_form import TableForm
-from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange
+from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, as_it_was
 from tidelock.adapters.postgres.logical.relations import Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState
-from tidelock.adapters.postgres.logical.table_forms import kept
+from tidelock.adapters.postgres.logical.table_forms import kept, read_told
 from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceTransaction, TableName
 
 # Ordinals before a transaction's first row, for changes of tables' forms.
@@ -74,6 +75,27 @@ class FormNotices:
         state = self._assembly.state
         rows = state.notices if change is None else self._tell(change)
         self._keep(Position(state.file, state.boundary, rows))
+
+    def told(self, content: bytes) -> None:
+        """Take the form that a message of the open transaction tells.  What a feed has brought is told in any case: a
+        table may be new, or have been so before.  Raises UnsuitableLog, and what the catalogue raises."""
+        assembly, state = self._assembly, self._assembly.state
+        taken = state.ordinal
+        state.ordinal += 1
+        message = read_told(content)
+        if taken < state.skip or assembly.role(message.form.name) is not Role.WANTED:
+            return
+        change = assembly.relations.looked_at(message.form)
+        if change is not None or message.path:
+            if state.rows or state.marks:
+                state.ordinal = taken
+                assembly.hand_out_part()
+                state.ordinal = taken + 1
+            change = change if change is not None else as_it_was(message.form)
+            ddl = msgspec.structs.replace(self._ddl(change), path=message.path)
+            assembly.statement(ddl, state.ordinal)
+            state.parted = True
+        self._keep(Position(state.file, state.boundary, state.ordinal))
 
     @property
     def due(self) -> bool:

@@ -78,7 +78,7 @@ def primary(session: Session) -> None:
 
 
 def _same_log(server: Endpoint, identity: Identity, ends: dict[int, int], place: Position) -> None:
-    found = _difference(identity, ends, place)
+    found = difference(identity, ends, place)
     if not found:
         return
     problem = OtherHistory(
@@ -93,7 +93,7 @@ def _told(place: Position) -> str:
     return f"that was system {system_of(place)}, database {database}, timeline {timeline_of(place)}"
 
 
-def _difference(identity: Identity, ends: dict[int, int], place: Position) -> str:
+def difference(identity: Identity, ends: dict[int, int], place: Position) -> str:
     """Say in words what is found in the place of this log; '' where it is the same."""
     database = _database(place)
     if system_of(place) != identity.system:

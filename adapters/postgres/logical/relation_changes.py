@@ -120,6 +120,12 @@ def removed(before: Form, name: TableName | None) -> FormChange:
     return FormChange(before.oid, _number(before, None), DdlKind.OTHER, told, tables)
 
 
+def as_it_was(form: Form) -> FormChange:
+    """Returns what a feed's statement says of a table that has this form, where that is new or as it was."""
+    told = f"{form.name} is as a feed's statement says"
+    return FormChange(form.oid, _number(form, form), DdlKind.UNRELATED, told, (form.name,))
+
+
 def _number(before: Form, after: Form | None) -> int:
     """Returns what tells this change from others, the same wherever it is met."""
     told = msgspec.json.encode((before.parts, after.parts if after is not None else None))

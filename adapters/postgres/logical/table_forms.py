@@ -12,49 +12,24 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.postgres.form_messages import FORMS
 from tidelock.adapters.postgres.logical.relation_changes import Form
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, TableName
 
 Rows: TypeAlias = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
 """Runs a query with `$1`, … and returns its rows."""
 
-FORMS: Final = """
-SELECT json_build_array(
-    c.oid::bigint,
-    json_build_array(n.nspname, c.relname),
-    (
-        SELECT coalesce(json_agg(json_build_array(
-            a.attname, a.atttypid::bigint, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnum
-        ) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-    ),
-    (
-        SELECT coalesce(json_agg(a.attname ORDER BY a.attnum), '[]')
-        FROM pg_index i JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey::int2[])
-        WHERE i.indrelid = c.oid AND i.indisprimary
-    ),
-    (
-        SELECT coalesce(json_agg(json_build_array(
-            a.attname, a.attnum, pg_get_expr(d.adbin, d.adrelid)
-        ) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-        WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attgenerated <> ''
-    )
-)::text
-FROM (
-    SELECT c.oid
-    FROM json_array_elements($1::json) w
-    JOIN pg_namespace n ON n.nspname = (w->>0)::name
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = (w->>1)::name
-    UNION
-    SELECT told::oid FROM json_array_elements_text($2::json) told
-) chosen
-JOIN pg_class c ON c.oid = chosen.oid
-JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p')"""
+class ToldForm(msgspec.Struct, frozen=True):
+    """A form that the log tells (`postgres.form_messages`).  `path`: the sites by which a feed brought it."""
 
+    path: tuple[str, ...]
+    form: Form
+
+
+_TOLD: Final = msgspec.json.Decoder(ToldForm)
 _FORM: Final = msgspec.json.Decoder(Form)
 
 
@@ -62,6 +37,17 @@ def read_forms(ask: Rows, names: Iterable[TableName], oids: Iterable[int] = ()) 
     """Returns the forms of the tables of these names and oids that are there, by name.  Raises what `ask` raises."""
     values = [msgspec.json.encode([*chosen]).decode() for chosen in (names, oids)]
     return sorted((_FORM.decode(words) for (words,) in ask(FORMS, values)), key=lambda form: form.name)
+
+
+def read_told(content: bytes) -> ToldForm:
+    """Reads a message that tells a form.  Raises UnsuitableLog."""
+    try:
+        return _TOLD.decode(content)
+    except msgspec.MsgspecError as error:
+        raise UnsuitableLog(
+            f"a message of a feed about a table's form is not understood: {error}",
+            f"Run the version of Tidelock that wrote it, or a later one; if no feed did, {RESYNC}",
+        ) from error
 
 
 def kept(form: Form, place: Position) -> TableForm:

@@ -22,18 +22,19 @@ from tidelock.adapters.postgres.target.conflict_statements import ConflictStatem
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.conflict_records import decided, packed
-from tidelock.adapters.target.rows_told import RowsTold
+from tidelock.adapters.target.rows_told import RowsTold, TableChanged
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.engine.protocol.steps import DecideChange
-from tidelock.engine.two_way.conflicts import Holder, Met
+from tidelock.engine.two_way.conflicts import NOT_TOLD, Holder, Met, Writer
 from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out
 
 LOCK_SECONDS = 2
@@ -56,7 +57,9 @@ class Arbitration:
         script: BatchScript,
         audit: CommitAudit,
         zero_dates: ZeroDates,
+        writers: WritersSql,
     ) -> None:
+        self._writers = writers
         self._bookkeeping = bookkeeping
         self._conflicts = conflicts
         self._script = script
@@ -83,6 +86,9 @@ class Arbitration:
             except NotSpelled as error:
                 await lane.leave()
                 return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
+            except TableChanged as error:
+                await lane.leave()
+                return BatchFailed(effect.id, error.failure)
             except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
                 await lane.leave()
                 return BatchFailed(effect.id, outcome(error, committing=True))
@@ -130,12 +136,34 @@ class Arbitration:
         if change.refused:
             decision = kept_out(change)
         else:
-            met = await _met(work.session, statements, change)
+            met = await self._met(work.session, statements, change)
             decision = judged(change, met)
             steps = decided_steps(change.table, met, decision)
             await work.session.run([*self._script.steps.of(steps, careful=True), "SET CONSTRAINTS ALL IMMEDIATE"])
         await work.conclude(statements, change, decision)
         return decided(decision)
+
+    async def _met(self, session: TargetSession, statements: ConflictStatements, change: DecideChange) -> Met:
+        """Lock and read what the change meets."""
+        image = change.before if change.before is not None else change.after
+        assert image is not None, "a change has an image"
+        key = change.table.key_of(image)
+        found = await session.connection.fetchrow(statements.met(change.before, key))
+        row, writer = None, NOT_TOLD
+        if found is not None:
+            row, writer = statements.row(found[2:]), await self._writer(session, change, found[1])
+        holders = list[Holder]()
+        for columns, query in statements.others(change.after, key) if change.after is not None else ():
+            for xid, *texts in await session.connection.fetch(query):
+                by = await self._writer(session, change, xid)
+                holders.append(Holder(columns, statements.row(texts), by))
+        return Met(row, unseen=found is not None and not found[0], holders=tuple(holders), writer=writer)
+
+    async def _writer(self, session: TargetSession, change: DecideChange, xid: str) -> Writer:
+        """Tell who wrote a row that is locked, in a statement of its own: it sees what was committed until now."""
+        if change.clock is None:
+            return NOT_TOLD
+        return self._writers.told(await session.connection.fetchrow(self._writers.writer(xid)) or (None, None, None))
 
     def forget_tables(self) -> None:
         """Forget the tables as they were."""
@@ -146,19 +174,6 @@ class Arbitration:
         if statements is None:
             statements = self._tables[table] = ConflictStatements(table, self._zero_dates)
         return statements
-
-
-async def _met(session: TargetSession, statements: ConflictStatements, change: DecideChange) -> Met:
-    """Lock and read what the change meets."""
-    image = change.before if change.before is not None else change.after
-    assert image is not None, "a change has an image"
-    key = change.table.key_of(image)
-    found = await session.connection.fetchrow(statements.met(change.before, key))
-    row = None if found is None else statements.row(found[1:])
-    holders = list[Holder]()
-    for columns, query in statements.others(change.after, key) if change.after is not None else ():
-        holders += [Holder(columns, statements.row(held)) for held in await session.connection.fetch(query)]
-    return Met(row, unseen=found is not None and not found[0], holders=tuple(holders))
 
 
 class _Work(RowsTold[ConflictStatements, str]):
@@ -186,6 +201,9 @@ class _Work(RowsTold[ConflictStatements, str]):
         assert row_key is not None, "a table of such a feed has a key"
         name = statements.binding.name
         self.statements.append(self._conflicts.tell(self._effect.id, ordinal, name, row_key, image))
+
+    async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
+        return [str(row[0]) for row in await self.session.connection.fetch(statements.columns())]
 
     async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
         found = await self.session.connection.fetchrow(statements.image(key))

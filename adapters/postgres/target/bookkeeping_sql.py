@@ -19,6 +19,7 @@ from tidelock.adapters.ports.sink import Control
 from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
 from tidelock.adapters.postgres.target.literals import numbers, text
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.statements import identifier
 from tidelock.adapters.target import displaced
 from tidelock.adapters.target.displaced import Displaced
@@ -39,11 +40,18 @@ class BookkeepingSql:
     """Statements, or the query that their name says.  `copies`: those of copied tables.
 
     A feed that names `sites` writes its marks into the log too (`adapters.postgres.log_marks`), where a feed from here
-    finds them; `origin`, `path`: what the receipts of another say.
+    finds them; `origin`, `path`: what the receipts of another say.  `writers`: notes the receipts that are dropped.
     """
 
     def __init__(
-        self, schema: str, feed: str, group: int, origin: str, path: str, sites: Sites | None = None
+        self,
+        schema: str,
+        feed: str,
+        group: int,
+        origin: str,
+        path: str,
+        sites: Sites | None = None,
+        writers: WritersSql | None = None,
     ) -> None:
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(schema, feed, group)
@@ -56,7 +64,7 @@ class BookkeepingSql:
         self.mine = f"{self._ours} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
         self._marks = f"{text(origin)}, {text(path)}"
-        self._feed, self._group, self._sites = feed, int(group), sites
+        self._feed, self._group, self._sites, self._writers = feed, int(group), sites, writers
 
     def prepare(self) -> list[str]:
         """Prepare a session for `receipt`, once: planning these two statements costs more than running them."""
@@ -129,9 +137,9 @@ class BookkeepingSql:
         path = spelled((origin or self._sites.local).path)
         columns = f"feed, grp, {displaced.COLUMNS}, entry"
         return [
-            f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.name.schema)}, "
-            f"{text(row.table.name.table)}, {_shown(row.key)}, '{displaced.CONFLICT}', '{DISPLACED}', 0, "
-            f"'\\x{row.lost.hex()}'::bytea, '\\x{row.stands.hex()}'::bytea, {text(path)}, "
+            f"INSERT INTO {self.conflicts} ({columns}) SELECT {self._values}, {change}, {text(row.table.schema)}, "
+            f"{text(row.table.table)}, {_shown(row.key)}, '{row.conflict.value}', '{DISPLACED}', 0, "
+            f"'\\x{row.lost.hex()}'::bytea, {_bytes(row.stands)}, {text(path)}, "
             f"coalesce(max(entry) + 1, 0) FROM {self.conflicts} "
             f"WHERE {self.mine} AND (source, number, ordinal) = ({change})"
             for row in rows
@@ -193,7 +201,8 @@ class BookkeepingSql:
             f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
             f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
         )
-        return [upsert, _check(row), DURABLE, *marks, delete]
+        forget = [delete] if self._writers is None else self._writers.keep(delete)
+        return [upsert, _check(row), DURABLE, *marks, *forget]
 
     def make_owner(self) -> str:
         """Make the owner's row where there is none."""
@@ -304,6 +313,10 @@ def _emit(content: str) -> str:
 
 def _says(error: BaseException, words: str) -> bool:
     return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{words}' in str(error)
+
+
+def _bytes(value: bytes | None) -> str:
+    return "NULL" if value is None else f"'\\x{value.hex()}'::bytea"
 
 
 def _shown(words: str) -> str:

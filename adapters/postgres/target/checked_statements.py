@@ -37,7 +37,17 @@ class CheckedStatements(TableStatements):
         self._compared = compared(binding, "postgres")
         self._may_be_gone = may_be_gone(binding)
         self._whole = [i for i in self._written if i not in binding.key]
-        self._excluded = ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in self._whole)
+        self._excluded = self._from_excluded(self._whole)
+        self._apart = self._set_apart()
+
+    def _set_apart(self) -> list[int]:
+        """Returns unique columns that are set in a statement of their own, where they differ; empty: with all others.
+
+        ON CONFLICT locks a row as if its key changed where a unique column is set, be it to what it is.  Then it waits
+        for whoever has made a child of the row, and two lanes for each other.
+        """
+        told = [i for i in self._whole if i not in self._set]
+        return told if self.binding.target.references and self._conflict and set(told) <= set(self._compared) else []
 
     def of(self, step: Step, careful: bool) -> Iterator[str | CopyCommand]:
         """Write a step.  `careful`: do not trust `UpsertRows.fresh`."""
@@ -45,7 +55,8 @@ class CheckedStatements(TableStatements):
             if step.version >= 0:
                 yield from self._versioned(step, careful)
             elif isinstance(step, UpsertRows) and step.blind:
-                yield from self._write_over(step.rows) if careful or not step.fresh else self._upsert(step.rows, False)
+                blind = careful or not step.fresh
+                yield from self._write_over(step.rows, step.columns) if blind else self._upsert(step.rows, False)
             elif isinstance(step, UpsertRows):
                 yield from self._replace(step.rows) if step.replaces else ()
                 yield from self._upsert(step.rows, careful=not step.absent and (careful or not step.fresh))
@@ -205,14 +216,21 @@ class CheckedStatements(TableStatements):
             there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
             yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
 
-    def _write_over(self, rows: list[Row]) -> Iterator[str]:
-        """Insert rows, and overwrite by key those that are there, unique columns included."""
-        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in self._whole)
+    def _write_over(self, rows: list[Row], columns: Sequence[int] = ()) -> Iterator[str]:
+        """Insert rows, and overwrite by key those that are there, unique columns included; of `columns`, those alone.
+        """
+        set_ = [i for i in self._whole if not columns or i in columns]
+        sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in set_)
         wanted = ", ".join(self._typed(i) for i in self._written)
         for part in parts(rows, self._large):
             source = self._source([("c", i, self._array(part, i)) for i in self._written])
+            if apart := [i for i in self._apart if i in set_]:
+                first = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in apart)
+                same = " AND ".join(self._is_same(i, self._typed(i)) for i in apart)
+                yield f"UPDATE {self.table} AS t SET {first} FROM {source} WHERE {self._by_key('c')} AND NOT ({same})"
             if self._conflict:
-                action = f"UPDATE SET {self._excluded}" if self._whole else "NOTHING"
+                rest = [i for i in set_ if i not in apart]
+                action = f"UPDATE SET {self._from_excluded(rest)}" if rest else "NOTHING"
                 named = f"ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
                 yield f"{self._insert}SELECT {wanted} FROM {source} {named}"
                 continue
@@ -220,6 +238,9 @@ class CheckedStatements(TableStatements):
                 yield f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {self._by_key('c')}"
             there = f"SELECT FROM {self.table} AS t WHERE {self._by_key('c')}"
             yield f"{self._insert}SELECT {wanted} FROM {source} WHERE NOT EXISTS ({there})"
+
+    def _from_excluded(self, columns: Sequence[int]) -> str:
+        return ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in columns)
 
     def _move_newer(self, before: Row, row: Row, version: int) -> Iterator[str]:
         """Give a row another key or unique value, where both versions let it."""
@@ -252,15 +273,16 @@ class CheckedStatements(TableStatements):
                 key = ", ".join(f"t.{self._quoted[i]}::text" for i in self.binding.key)
                 yield note_replaced(f"{gone} RETURNING concat_ws(', ', {key}) AS k", str(self.binding.name))
 
-    def held_by_others(self, row: Row) -> Iterator[str]:
-        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one."""
+    def held_by_others(self, row: Row, key: Row | None = None) -> Iterator[str]:
+        """Yield, for each unique index, the condition of rows of other keys that hold the value of this one; `key`: the
+        row's, before it moves."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:
             positions = [at[name] for name in unique.columns]
             if sorted(positions) == sorted(self.binding.key) or any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            yield f"{held} AND NOT ({self._keyed(self.binding.key_of(row))})"
+            yield f"{held} AND NOT ({self._keyed(key or self.binding.key_of(row))})"
 
     # ------------------------------------------------------------------ words of SQL
 

@@ -14,7 +14,7 @@ from tidelock.adapters.postgres.target.checked_statements import CheckedStatemen
 from tidelock.adapters.postgres.target.read_back import asked, reader
 from tidelock.adapters.postgres.target.statements import identifier, output_text
 from tidelock.adapters.postgres.target.values import ZeroDates
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
 _PADDED = "character("
@@ -32,18 +32,34 @@ class ConflictStatements(CheckedStatements):
         self.told = [column.name for column in told]
         self._told = ", ".join(_logged(column.type, f"t.{identifier(column.name)}") for column in told)
 
+    @property
+    def name(self) -> TableName:
+        """The table's name."""
+        return self.binding.name
+
+    def columns(self) -> str:
+        """Query of the names of the columns that the log tells."""
+        place = f"'{self.table.replace(chr(39), chr(39) * 2)}'::regclass"
+        return (
+            f"SELECT attname::text FROM pg_attribute WHERE attrelid = {place} AND attnum > 0 AND NOT attisdropped "
+            "AND attgenerated = ''"
+        )
+
     def lock_table(self) -> str:
         """Keep everybody else from writing to the table until the transaction ends."""
         return f"LOCK TABLE {self.table} IN SHARE ROW EXCLUSIVE MODE"
 
     def met(self, before: Row | None, key: Row) -> str:
-        """Query of the row with this key, behind whether it is as before."""
+        """Query of the row with this key, behind whether it is as before, and the transaction that wrote it."""
         same = [self._is_same(i, self._compared_literal(before, i)) for i in self._compared] if before else []
         condition = " AND ".join(same) or "true"
-        return f"SELECT {condition}, {self._asked} FROM {self.table} AS t WHERE {self._keyed(key)} FOR UPDATE"
+        found = f"SELECT {condition}, t.xmin::text, {self._asked} FROM {self.table} AS t"
+        return f"{found} WHERE {self._keyed(key)} FOR UPDATE"
 
     def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns."""
+        """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns.
+
+        They come behind the transaction that wrote them."""
         at = {name: i for i, name in enumerate(self._names)}
         for unique in self.binding.target.uniques:
             if unique.opaque or not set(unique.columns) <= at.keys():
@@ -53,7 +69,7 @@ class ConflictStatements(CheckedStatements):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
             other = f"{held} AND NOT ({self._keyed(key)})"
-            yield positions, f"SELECT {self._asked} FROM {self.table} AS t WHERE {other} FOR UPDATE"
+            yield positions, f"SELECT t.xmin::text, {self._asked} FROM {self.table} AS t WHERE {other} FOR UPDATE"
 
     def row(self, texts: Sequence[Any]) -> Row:
         """Return the row as the change's log spells it.  Raises NotSpelled."""

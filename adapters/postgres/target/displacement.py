@@ -19,7 +19,7 @@ from tidelock.adapters.target.displaced import Displaced, parted
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.steps import UpsertRows
+from tidelock.engine.protocol.steps import UpdateRows, UpsertRows
 
 
 class Displacement:
@@ -43,16 +43,17 @@ class Displacement:
         queries = self._of(step.table).held(step.rows)
         return parted(step, {int(n) for query in queries for (n,) in await fetch(query)})
 
-    async def make_room(self, step: UpsertRows) -> int:
+    async def make_room(self, step: UpsertRows | UpdateRows) -> int:
         """Delete and record the rows that hold a unique value of these; returns how many.  Raises Unwritable, and what
         the server does."""
         table = step.table
         statements = self._of(table)
         count = 0
-        for row, change in zip(step.rows, step.displaces, strict=True):
-            for holds in statements.held_by_others(row):
+        keys = step.keys if isinstance(step, UpdateRows) else [table.key_of(row) for row in step.rows]
+        for key, row, change in zip(keys, step.rows, step.displaces, strict=True):
+            for holds in statements.held_by_others(row, key):
                 if found := await self._locked(table, f"FROM {statements.table} AS t WHERE {holds}"):
-                    gone = [Displaced(table, one, change, row) for one in found]
+                    gone = [Displaced.holder(table, one, change, row) for one in found]
                     records = self._bookkeeping.record_displaced(gone, self._origin)
                     await self._session.run([f"DELETE FROM {statements.table} AS t WHERE {holds}", *records])
                     count += len(gone)

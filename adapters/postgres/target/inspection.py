@@ -10,9 +10,11 @@ import asyncpg
 from tidelock.adapters.bookkeeping.checkpoints import least_checkpoint
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
-from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.catalogue import AsyncServer, read_tables
+from tidelock.adapters.postgres.definitions import read_definitions
 from tidelock.adapters.postgres.schema import RULES
 from tidelock.adapters.postgres.target.session import SessionSettings
 from tidelock.adapters.schema.create_table import qualified
@@ -80,6 +82,10 @@ class PostgresTarget:
         wanted = [n.schema for n in names], [n.table for n in names]
         rows = await self._connection.fetch(_DETAILS, *wanted, list(ROW_RIGHTS))
         return {TableName(row[0], row[1]): self._detail(row) for row in rows}
+
+    async def definitions(self, names: Sequence[TableName]) -> dict[TableName, Definition]:
+        """Read what tables have besides columns and keys."""
+        return await read_definitions(AsyncServer(self._connection), names)
 
     def _detail(self, row: Any) -> Details:
         name = TableName(row[0], row[1])

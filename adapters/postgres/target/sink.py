@@ -38,18 +38,23 @@ from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
+from tidelock.adapters.postgres.target.referring_rows import REFUSED, clear
 from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
+from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.suspect_scan import SuspectScan
 from tidelock.adapters.postgres.target.takeover import Takeover
+from tidelock.adapters.postgres.target.told_statements import told
 from tidelock.adapters.postgres.target.values import Unwritable
+from tidelock.adapters.target import referring_rows
 from tidelock.adapters.target.chunks import ChunkSink
-from tidelock.adapters.target.displaced import ATTEMPTS, any_displaces, displaces
+from tidelock.adapters.target.displaced import ATTEMPTS, any_displaces, displaces, moves
 from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
+from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
 from tidelock.engine.protocol.steps import Step
@@ -71,17 +76,20 @@ class PostgresSink(ChunkSink):
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait, options.stamps)
+        writers = WritersSql(options.schema, feed)
+        noted = writers if options.arbitrates else None
         self._bookkeeping = BookkeepingSql(
-            options.schema, feed, group, options.origin, options.path, options.sites
+            options.schema, feed, group, options.origin, options.path, options.sites, noted
         )
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name, self._rules = options.target_name, options.ddl
+        self._sister = options.sites.sister if options.sites is not None else ""
         self._replace, self._displaces = options.replace, options.displaces
         self._zero_dates = zero_dates
         self._script = BatchScript(self._bookkeeping, zero_dates)
         conflicts = ConflictSql(options.schema, feed, group, options.sites)
-        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates)
+        self._arbitration = Arbitration(self._bookkeeping, conflicts, self._script, self._audit, zero_dates, writers)
         self._scan = SuspectScan(zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
@@ -118,8 +126,7 @@ class PostgresSink(ChunkSink):
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
-        decides = bool(effect.decide or effect.told)
-        work = self._arbitration.apply(lane, effect) if decides else self._transact(lane, effect)
+        work = self._arbitration.apply(lane, effect) if effect.looks else self._transact(lane, effect)
         return await lane.begin(effect.id, self._scan.after(lane, effect, work) if effect.scan else work)
 
     async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
@@ -127,6 +134,17 @@ class PostgresSink(ChunkSink):
         attempts = ATTEMPTS if self._displaces and any_displaces(effect.steps) else 1
         while failure is not None and failure.code == asyncpg.UniqueViolationError.sqlstate and attempts > 1:
             attempts -= 1  # somebody took a value just after its holder was looked for
+            failure = await self._attempt(lane, effect, careful=False)
+        cleared = 0
+        for _ in range(referring_rows.ATTEMPTS if self._displaces and going(effect.steps) else 0):
+            if failure is None or failure.code not in REFUSED:
+                break
+            found = await clear(lane, effect, self._tables, self._bookkeeping, self._zero_dates)
+            if found == 0:
+                break
+            if isinstance(found, Failure):
+                return events.BatchFailed(effect.id, found)
+            cleared += found
             failure = await self._attempt(lane, effect, careful=False)
         if failure is not None and trusts_fresh(effect.steps) and failure.code == asyncpg.UniqueViolationError.sqlstate:
             failure = await self._attempt(lane, effect, careful=True)
@@ -136,7 +154,7 @@ class PostgresSink(ChunkSink):
         if effect.held and lane.left_open:
             return events.BatchReady(effect.id)
         self._audit.add(effect.id)
-        return events.BatchCommitted(effect.id, await self._replaced(lane))
+        return events.BatchCommitted(effect.id, await self._replaced(lane) + cleared)
 
     async def _replaced(self, lane: Lane) -> int:
         """Tell the rows that were deleted for others, by what has just been committed."""
@@ -186,7 +204,7 @@ class PostgresSink(ChunkSink):
         await session.run(before)
         for step in effect.steps:
             for part in await displacement.parted(step) if displaces(step) else [step]:
-                if displaces(part):
+                if displaces(part) or moves(part):
                     count += await displacement.make_room(part)
                 await session.run(self._script.steps.of([part], careful=True))
         await session.run(after)
@@ -298,7 +316,7 @@ class PostgresSink(ChunkSink):
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
-            translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules)
+            translated = self._translated(effect.ddl, there)
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
             return [*self._bookkeeping.fence_votes(votes), *translated, *gone]
 
@@ -306,6 +324,13 @@ class PostgresSink(ChunkSink):
             return await self._pass(effect, tables, statements)
         except TargetError as error:
             return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
+
+    def _translated(self, ddl: Ddl, there: Mapping[TableName, TargetTable]) -> list[str]:
+        """Returns what a statement becomes at the tables as they are.  Raises TargetError."""
+        translated = translate(ddl, "postgres", self._target_name, there, self._rules)
+        if not (ddl.path and translated) or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
+            return translated
+        return told(ddl, self._target_name(ddl.tables[0]), translated, self._sister)
 
     async def pass_ddl(
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]

@@ -1,0 +1,31 @@
+"""`tidelock pair rewound`: a spoke's server has lost its last commits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidelock.adapters.cli.failure import OK
+from tidelock.adapters.config.pair import load
+
+
+def rewound(path: str, site: str, do: bool) -> int:
+    """Prints, or with `do` does, what lets the pair go on; returns the exit code."""
+    pair = load(path)
+    from tidelock.adapters.pair.rewinding import apply, plan
+
+    found = asyncio.run(plan(pair, site))
+    up, down = found.up.name, found.down.name
+    print(f"{up}: it stood at {found.before}; of what {site} wrote, all behind {found.loss.place} is lost")
+    if do:
+        asyncio.run(apply(found))
+    print(f"{up}: {'goes' if do else 'would go'} on at {found.place}, with what {site} has written since")
+    if found.returns:
+        print(f"{down}: has stored nothing at {site} since, so it sends back what was lost by itself, once it runs")
+    else:
+        print(
+            f"{down}: has stored places at {site} since, and does not send back what it passed before: set `echo: all` "
+            f"in {path}, run the pair, `tidelock verify {path}#{down}`, and `tidelock repair` of what differs; then "
+            "set `echo: exact` again"
+        )
+    print("Then run the pair." if do else "Nothing was done: --apply does it.")
+    return OK

@@ -1,0 +1,62 @@
+"""Tables of what two ways cost, from the results that its parts write."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from bench.outcome import table
+
+PROCESSES = ("capture", "run", "source", "target")
+Found = Mapping[str, Any]
+
+
+def rates(found: Found) -> str:
+    """Of a suite of `bench.e2e`."""
+    header = ("feed", "rows/s", "spread", "ratio", "CPU s a million rows, ours")
+    return table(header, [_rate(setup) for setup in found["setups"]])
+
+
+def _rate(setup: Found) -> list[str]:
+    rate, ratio = setup["flowing_rows_per_second"], setup["ratio"]
+    times = f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if setup["against"] else "1"
+    cost = f"{setup['cpu_seconds_a_million'].get('ours', 0.0):.1f}"
+    return [setup["label"], f"{rate['median']:,.0f}", f"{rate['low']:,.0f} to {rate['high']:,.0f}", times, cost]
+
+
+def marks(found: Found) -> str:
+    """Of the suite of that name: each setup against the one before it that has none."""
+    lines, plain = [], 0.0
+    for setup in found["setups"]:
+        octets = setup["target_log_bytes_a_change"]["median"]
+        plain = plain if setup["against"] else octets
+        lines.append([setup["label"], f"{octets:,.0f}", f"{octets - plain:+,.0f}" if setup["against"] else "–"])
+    return table(("feed, one row a batch", "bytes of the target's log a batch", "more"), lines)
+
+
+def live(found: Found) -> str:
+    """Of a steady load."""
+    header = ("feed", *(f"{name}, CPU s a million rows" for name in PROCESSES), "s behind at the end")
+    lines = [
+        [
+            rate["label"],
+            *(f"{rate['cpu_seconds_a_million'].get(name, 0.0):.1f}" for name in PROCESSES),
+            f"{rate['behind_seconds']['median']:.3f}",
+        ]
+        for rate in found["rates"]
+    ]
+    return table(header, lines)
+
+
+def both(found: Found) -> str:
+    """Of `bench.two_way.both`; a ratio is taken within each round."""
+    header = ("pair", "one way, rows/s", "both at once", "ratio", "passing what came")
+    lines = []
+    for pair, rounds in found["pairs"].items():
+        one = statistics.median(one["changes"] / one["one"] for one in rounds)
+        two = statistics.median(2 * one["changes"] / one["both"] for one in rounds)
+        ratio = statistics.median(2 * one["one"] / one["both"] for one in rounds)
+        passing = statistics.median(one["changes"] / one["passing"] for one in rounds)
+        lines.append([pair, f"{one:,.0f}", f"{two:,.0f}", f"{ratio:.2f}", f"{passing:,.0f}"])
+    return table(header, lines)

@@ -1,0 +1,386 @@
+"""Bugs of two-way replication that no random world reaches, each with the test that notices it.
+
+A world has no server, no bytes of a log and no clock of a table's rows.  What goes wrong there is planted here as
+elsewhere, and hunted by one test in place of worlds: `tests/simulations/test_two_way_bugs.py` plants each of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidelock.simulations.mutants.mutant import Mutant
+
+
+class ByTest(msgspec.Struct, frozen=True):
+    """`test`: the one that notices, as pytest names it.  `server`: it asks for one."""
+
+    mutant: Mutant
+    test: str
+    server: bool = False
+
+
+def _in(test: str, name: str, patch: str, wrong: str, case: str, *, server: bool = False) -> ByTest:
+    return ByTest(Mutant(name, patch, wrong, case=case), f"tests/{test}", server)
+
+
+HELD = (
+    _in(
+        "engine/test_two_way_hold.py::test_what_is_covered_is_applied_with_all_that_it_stands_for",
+        "hold-drops",
+        """
+        @ Hold.offer
+        - self._waiting[key] = offered
+        + pass
+        """,
+        "a row that is to wait is dropped",
+        "two-way 8, 9",
+    ),
+    _in(
+        "engine/test_two_way_hold.py::test_no_checkpoint_passes_what_waits",
+        "held-row-behind-the-checkpoint",
+        """
+        @ Hold.checkpoint
+        - min((each.applied[0][0] for each in self._waiting.values()), default=reached)
+        + reached
+        """,
+        "the checkpoint passes what waits",
+        "two-way 10, B23",
+    ),
+    _in(
+        "engine/test_two_way_hold.py::test_receipts_of_another_log_cover_nothing",
+        "held-row-freed-by-another-log",
+        """
+        @ Hold.covered
+        - log != self._log
+        + False
+        """,
+        "a receipt of another log lets go what waits",
+        "two-way B24",
+    ),
+)
+
+RULES = (
+    _in(
+        "engine/test_two_way_echo.py::test_a_reader_that_went_back_sends_by_the_floor",
+        "what-the-spoke-lost-is-known-as-sent",
+        """
+        @ EchoIndex.send
+        - if at <= self.floor: ...
+        + pass
+        """,
+        "a reader that went back for what the spoke's server lost takes it for sent behind the floor",
+        "two-way 12, B38",
+    ),
+    _in(
+        "engine/test_two_way_echo.py::test_a_full_index_forgets_its_older_half_and_raises_the_floor",
+        "floor-below-what-was-forgotten",
+        """
+        @ EchoIndex._make_room
+        - self.raise_floor(places[len(places) // 2])
+        + self.raise_floor(places[len(places) // 2])
+        + self._sent.clear()
+        """,
+        "a full index forgets more than its floor says",
+        "two-way B8",
+    ),
+    _in(
+        "engine/test_capture_echoes.py::test_a_part_of_a_transaction_is_placed_behind_its_rows",
+        "part-placed-before-its-rows",
+        """
+        @ place_of
+        - 0 if source.complete else source.first_ordinal + source.ordinals
+        + 0
+        """,
+        "a part of a transaction stands where the transaction before it ends",
+        "two-way B11",
+    ),
+    _in(
+        "engine/test_capture_echoes.py::test_what_missed_a_change_of_its_row_goes_back_and_what_had_seen_it_does_not",
+        "echo-of-all-rows",
+        """
+        @ Echoes.going_back
+        - [
+        -     row
+        -     for row in rows
+        -     if sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) is Sending.ECHO
+        - ]
+        + rows if Sending.ECHO in [
+        +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) for row in rows
+        + ] else []
+        """,
+        "rows that need no echo go back with others, and do not count as sent",
+        "two-way B11",
+    ),
+    _in(
+        "engine/test_batch_blind_steps.py::test_inserted_and_deleted_in_one_batch_is_deleted",
+        "inserted-and-deleted-is-nothing",
+        """
+        @ blind_steps._set_based
+        - gone.append(key if len(binding.key) > 1 else (key,))
+        + if before is not None:
+        +     gone.append(key if len(binding.key) > 1 else (key,))
+        """,
+        "a row that a batch inserts and deletes is left to the spoke",
+        "two-way 11",
+    ),
+    _in(
+        "engine/test_two_way_conflicts.py::test_a_value_that_the_row_does_not_get_displaces_nobody",
+        "displaced-for-a-value-that-nobody-gets",
+        """
+        @ decisions._over_values
+        - dict.fromkeys(
+        -     holder.row for holder in met.holders if all(row[at] == after[at] for at in holder.columns)
+        - )
+        + dict.fromkeys(holder.row for holder in met.holders)
+        """,
+        "a row makes room by an index of which the merged row does not get the value",
+        "two-way B14",
+    ),
+    _in(
+        "engine/test_two_way_conflicts.py::test_of_null_no_addition_can_be_told",
+        "delta-of-null",
+        """
+        @ merged._value
+        - before is not None and after is not None and here is not None
+        + after is not None and here is not None
+        """,
+        "an addition to a column that was NULL",
+        "two-way B16",
+    ),
+    _in(
+        "engine/test_two_way_registers.py::test_inserts_deletes_and_changed_keys_touch_every_group",
+        "deletes-touch-no-group",
+        """
+        @ registers._touched
+        + if after is None:
+        +     return ()
+        + ...
+        """,
+        "groups of columns are left out of the registers of a delete",
+        "two-way B17",
+    ),
+    _in(
+        "engine/test_two_way_tombstones.py::test_deletes_and_changed_keys_leave_tombstones_of_keys_as_the_index_compares_them",
+        "tombstone-by-spelling",
+        """
+        @ tombstones.exact_key
+        - index.values(row)
+        + (index.namespace, *(row[at] for at in index.positions))
+        """,
+        "`A` and `a` have a tombstone each",
+        "two-way B18",
+    ),
+    _in(
+        "engine/test_two_way_tombstones.py::test_deletes_and_changed_keys_leave_tombstones_of_keys_as_the_index_compares_them",
+        "changed-key-leaves-no-tombstone",
+        """
+        @ buried
+        - exact_key(index, after) == key
+        + True
+        """,
+        "a row that changes its key leaves none under the old one",
+        "two-way B19",
+    ),
+    _in(
+        "engine/test_two_way_permit.py::test_the_row_of_another_feed_is_refused",
+        "own-row-read-for-the-sisters",
+        """
+        @ Permit.sister_seen
+        - row.feed != self._sister
+        + False
+        """,
+        "a feed reads its own row in the place of its sister's",
+        "two-way B37",
+    ),
+    _in(
+        "engine/test_batch_arbitration.py::test_an_answer_that_is_lost_asks_the_same_question_again",
+        "question-asked-under-another-id",
+        """
+        @ BatchScheduler.tick
+        - self._dispatch(batch)
+        + self._send(batch)
+        """,
+        "a batch in doubt is asked about under a new id: the sink decides, adds and counts once more",
+        "two-way B15, B40",
+    ),
+)
+
+OF_POSTGRES = (
+    _in(
+        "adapters/test_postgres_messages.py::test_a_keepalive_inside_a_transaction_is_no_place",
+        "confirmed-at-the-commit",
+        """
+        @ Assembly._commit
+        - state.boundary = state.last_end = ended.end_lsn
+        + state.boundary = state.last_end = ended.commit_lsn
+        """,
+        "a place is that of the commit in place of its end",
+        "two-way B27",
+    ),
+    _in(
+        "adapters/test_postgres_messages.py::test_a_keepalive_inside_a_transaction_is_no_place",
+        "keepalive-inside-a-transaction",
+        """
+        @ Assembly.keepalive
+        - if state.is_open: ...
+        + pass
+        """,
+        "a keepalive inside a transaction is a place",
+        "two-way B28",
+    ),
+    _in(
+        "adapters/test_postgres_relations.py::test_tables_that_change_names_are_told",
+        "tables-by-name",
+        """
+        @ Relations._compared
+        - self._forms.get(form.oid) or self._named(form.name)
+        + self._named(form.name)
+        """,
+        "tables are known by name, not by oid",
+        "two-way B29",
+        server=True,
+    ),
+    _in(
+        "adapters/test_postgres_messages.py::test_both_forms_make_the_same_of_a_stream",
+        "tables-kept-over-a-connection",
+        """
+        @ Relations.__init__
+        - self.tables: dict[int, KnownTable] = {}
+        + self.tables: dict[int, KnownTable] = Relations.__dict__.get("kept", {})
+        + Relations.kept = self.tables
+        """,
+        "tables that one connection told are those of the next",
+        "two-way B30",
+    ),
+    _in(
+        "adapters/test_postgres_relations.py::test_what_leaves_rows_as_they_are_is_not_told",
+        "old-key-is-a-whole-row",
+        """
+        @ RowReader._before
+        - not is_key
+        + True
+        """,
+        "the old key of a row is read as the old row",
+        "two-way B32",
+        server=True,
+    ),
+    _in(
+        "adapters/test_postgres_histories.py::test_a_history_leaves_what_a_select_finds[tables that are emptied]",
+        "truncate-of-the-first-table",
+        """
+        @ Assembly._truncate
+        - told.oids
+        + told.oids[:1]
+        """,
+        "a TRUNCATE of several tables empties one",
+        "two-way B33",
+        server=True,
+    ),
+    _in(
+        "adapters/test_postgres_messages.py::test_a_message_that_protocol_1_has_not_ends_the_reading",
+        "unknown-message-skipped",
+        """
+        @ Assembly.take_plain
+        - raise self._unknown(kind)
+        + return
+        """,
+        "a message that nobody knows is passed over",
+        "two-way B34",
+    ),
+    _in(
+        "adapters/test_postgres_messages.py::test_a_transaction_of_another_origin_ends_the_reading_unless_that_was_said",
+        "origin-skipped",
+        """
+        @ Assembly._origin
+        - not self._origins
+        + False
+        """,
+        "a transaction that came by PostgreSQL's own replication is the source's own",
+        "two-way B34",
+    ),
+    _in(
+        "adapters/test_postgres_relations.py::test_any_other_change_is_told_in_words[a default of each row's own]",
+        "default-of-each-row-carried-over",
+        """
+        @ relation_changes._doubt
+        - if facts.has_default: ...
+        + pass
+        """,
+        "a column is added whose old rows have values of their own",
+        "two-way 33",
+        server=True,
+    ),
+)
+
+OF_SERVERS = (
+    _in(
+        "adapters/test_postgres_timelines.py::test_a_place_behind_the_fork_is_one_of_another_log",
+        "place-behind-the-fork",
+        """
+        @ history.difference
+        - place.offset <= fork
+        + True
+        """,
+        "a place of an older timeline behind the fork is taken for one of this log",
+        "two-way 28",
+    ),
+    _in(
+        "adapters/test_postgres_timelines.py::test_a_failover_leaves_the_source_of_transactions_as_it_is",
+        "timeline-in-the-identity",
+        """
+        @ positions.Identity.source
+        - f"{self.system}/{self.database}"
+        + f"{self.system}/{self.timeline}/{self.database}"
+        """,
+        "behind a failover receipts name another source, and rows are applied twice",
+        "two-way B35",
+    ),
+    _in(
+        "adapters/test_ddl.py",
+        "comment-passed-over",
+        """
+        @ lexer.tokens
+        - not lenient
+        + False
+        """,
+        "what stands in a comment that the server carries out is passed over",
+        "two-way B39",
+    ),
+    _in(
+        "adapters/test_postgres_values.py::test_each_type_gives_the_one_form_of_its_kind",
+        "settings-of-the-role",
+        """
+        @ conninfo.conninfo
+        - _SETTINGS.items()
+        + _UNBOUNDED.items()
+        """,
+        "values are spelled as the settings of the role say",
+        "two-way 32",
+        server=True,
+    ),
+    _in(
+        "adapters/test_check.py::test_triggers",
+        "triggers-not-told",
+        """
+        @ check_triggers
+        + return []
+        """,
+        "a trigger writes rows in the transaction of a feed, which then count as replicated",
+        "two-way 35",
+        server=True,
+    ),
+    _in(
+        "adapters/test_postgres_check.py::test_a_feed_with_a_checkpoint_never_gets_a_new_slot",
+        "new-slot-behind-the-checkpoint",
+        """
+        @ postgres_slot.check_slot
+        - stored is None
+        + True
+        """,
+        "a slot that is gone is made anew, behind the checkpoint",
+        "two-way B36",
+        server=True,
+    ),
+)
+
+TESTED = (*HELD, *RULES, *OF_POSTGRES, *OF_SERVERS)

@@ -1,0 +1,150 @@
+"""A spoke's server loses its last commits, which the arbiter has (history 12): the advice lets both go on."""
+
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.harness.pair_file import Pair
+from bench.harness.rig import tidelock, until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+
+OPERATOR = 4
+SECONDS = 180.0
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Callable[..., Pair]]:
+    made: list[Pair] = []
+
+    def make(servers: Mapping[str, Server], **options: Any) -> Pair:
+        conflicts = {"arbiter": "eu", "default": "arbiter"}
+        made.append(Pair(tmp_path, servers, ["eu-us"], conflicts=conflicts, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def backed_up(both: Pair, folder: Path) -> Path:
+    """A copy of the spoke's data, of this moment."""
+    server = both["us"].server
+    backup = folder / "backup"
+    server.stop()
+    subprocess.run(["cp", "-a", str(server.data), str(backup)], check=True)
+    server.start()
+    both["us"].reconnect()
+    return backup
+
+
+def put_back(both: Pair, backup: Path) -> None:
+    """The spoke's server ends without a word, and all it wrote since the backup is gone."""
+    server = both["us"].server
+    server.kill()
+    subprocess.run(["rm", "-rf", str(server.data)], check=True)
+    subprocess.run(["cp", "-a", str(backup), str(server.data)], check=True)
+    server.start()
+    both["us"].reconnect()
+
+
+def begun(pair: Callable[..., Pair], eu: Server, us: Server) -> Pair:
+    """Both have rows of both."""
+    both = pair({"eu": eu, "us": us})
+    both["us"].send("DROP TABLE note")
+    both["eu"].write(range(3))
+    assert both.begin("eu").code == 0
+    both["us"].write(range(6))
+    catch_up(both)
+    return both
+
+
+def catch_up(both: Pair) -> None:
+    """Both feeds run to the end of the logs, and once more, as what comes to the arbiter may go back."""
+    for _ in range(2):
+        said = both.command("run", "--until-caught-up")
+        assert said.code == 0, said
+    assert both["us"].notes() == both["eu"].notes()
+
+
+def lose(both: Pair, backup: Path, *, running: bool) -> None:
+    """The arbiter has all that the spoke loses: rows that it made, changed and deleted.  `running`: the feeds are."""
+    us, first = both["us"], both["us"].first
+    if running:
+        both.start()
+    us.write(range(10, 16))
+    us.send(f"DELETE FROM note WHERE id = {first}", f"UPDATE note SET word = 'lost' WHERE id = {first + 1}")
+    both["eu"].write(range(10, 13))
+    if running:
+        until(both.equal, "all at both", SECONDS)
+    else:
+        catch_up(both)
+    put_back(both, backup)
+    us.write(range(20, 26))
+    us.send(f"UPDATE note SET n = 77 WHERE id = {first + 3}")
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_a_spoke_that_lost_commits_gets_them_back(
+    scheme: str,
+    postgres_source: Postgres,
+    make_mariadb: Callable[..., MariaDb],
+    make_mysql: Callable[..., MySql],
+    pair: Callable[..., Pair],
+    tmp_path: Path,
+) -> None:
+    """And what it wrote since goes to the arbiter, though its transactions have the numbers of those that it lost."""
+    both = begun(pair, postgres_source, (make_mariadb if scheme == "mariadb" else make_mysql)())
+    lose(both, backed_up(both, tmp_path), running=False)
+    from_us = ("run", "--until-caught-up", "--only", f"{both.schema}-us-eu")
+    halted = both.command(*from_us)
+    assert halted.code == OPERATOR and "tidelock pair rewound" in halted.out + halted.err, halted
+    shown = both.command("rewound", "us")
+    assert shown.code == 0 and "--apply does it" in shown.out, shown
+    assert both.command(*from_us).code == OPERATOR, "nothing was done"
+    done = both.command("rewound", "us", "--apply")
+    assert done.code == 0 and "sends back what was lost by itself" in done.out, done
+    catch_up(both)
+    us = both["us"]
+    words = {row[0]: row[1:] for row in us.notes()}
+    assert str(us.first) not in words and words[str(us.first + 1)] == ("lost", "2")
+    assert words[str(us.first + 3)][1] == "77" and str(us.first + 10) in words and str(us.first + 20) in words
+    again = both.command("rewound", "us")
+    assert again.code != 0 and "holds all that" in again.out + again.err
+
+
+@pytest.mark.parametrize("eu", ["postgres_source", "mysql"])
+def test_a_spoke_that_lost_commits_while_its_feeds_ran(
+    eu: str,
+    request: pytest.FixtureRequest,
+    make_mariadb: Callable[..., MariaDb],
+    pair: Callable[..., Pair],
+    tmp_path: Path,
+) -> None:
+    """The feed to it went on, so rows are compared; the advice followed makes both equal."""
+    both = begun(pair, request.getfixturevalue(eu), make_mariadb())
+    lose(both, backed_up(both, tmp_path), running=True)
+    assert both.supervisor is not None
+    until(lambda: "tidelock pair rewound" in both.said(), "the halt", SECONDS)
+    both["eu"].write(range(20, 23))
+    both.supervisor.kill()
+    until(lambda: both.command("rewound", "us", "--apply").code == 0, "runs that are seen to be over", SECONDS)
+    if not both.equal():
+        both.options["conflicts"] = {"arbiter": "eu", "default": "arbiter", "echo": "all"}
+        both.start()
+        until(lambda: _repaired(both), "equal rows", SECONDS)
+        both.supervisor.stop()
+    catch_up(both)
+    assert str(both["us"].first + 20) in {row[0] for row in both["us"].notes()}
+
+
+def _repaired(both: Pair) -> bool:
+    """One more comparison, and repair of what it finds."""
+    name = f"{both.schema}-eu-us"
+    report = both.folder / "report.json"
+    tidelock("verify", f"{both.file}#{name}", "--report", str(report))
+    tidelock("repair", f"{both.file}#{name}", "--from-report", str(report), "--yes")
+    return both.equal()
