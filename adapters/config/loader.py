@@ -243,7 +243,7 @@ class Reading:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
 
     def _check_sites(self, feed: Feed) -> None:
-        if feed.ddl.made_at and feed.sites is None:
+        if feed.ddl.made_at is not None and feed.sites is None:
             self._fail(("ddl", "from"), "it names a site: `sites: {source: …, target: …}`")
         if feed.sites is None:
             return

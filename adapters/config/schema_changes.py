@@ -7,22 +7,21 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from tidelock.adapters.config.sites import SITE_NAME
+from tidelock.adapters.config.sites import Site
 
 Policy: TypeAlias = Literal["apply", "halt", "skip", "lenient"]
 
 
 class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of schema changes that could be applied.  `made_at`: a site's name, '' for each of them."""
+    """What becomes of schema changes that could be applied.  `made_at`: a site's name; None for each of them."""
 
     made_at: Annotated[
-        str,
+        Site | None,
         Meta(
-            pattern=SITE_NAME,
             description="Between sites: the one where they are made; the feed halts at those that were made at "
             "another. Default: each.",
         ),
-    ] = msgspec.field(default="", name="from")
+    ] = msgspec.field(default=None, name="from")
     default: Annotated[
         Policy,
         Meta(

@@ -230,8 +230,11 @@ def _changed(reader: Reader, _: str) -> Clause:
 
 
 def _alter(reader: Reader) -> list[Clause]:
+    checks = reader.peek() in ("CHECK", "CONSTRAINT")
     _past(reader)
-    return [Rowless("a default, or whether an index or a CHECK is used")]
+    if checks:
+        return [NotCarried("ALTER CHECK", "the target may have the CHECK as well, which would refuse rows")]
+    return [Rowless("a default, or whether an index is used")]
 
 
 def _convert(reader: Reader) -> list[Clause]:

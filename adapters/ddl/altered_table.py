@@ -197,7 +197,15 @@ class _Altered:
                 return [(1, self._action(f"DROP {what} {self._quoted(foreign.name)}"))]
         if doubt := shape.doubt(clause.what):
             raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it drops")
-        return []
+        return self._check_dropped(clause) if clause.what == "constraint" else []
+
+    def _check_dropped(self, clause: DropIndex) -> list[tuple[int, str]]:
+        """Returns what drops a CHECK, which `init` makes at the target by the source's name."""
+        if self._dialect == "mysql":
+            raise NotFollowed(
+                f"{clause.name} may be a CHECK, and {self._place} may have one as well, which would refuse rows"
+            )
+        return [(1, self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(clause.name)}"))]
 
     def _index_renamed(self, clause: RenameIndex) -> list[tuple[int, str]]:
         """Returns nothing for a plain index, which a target need not have."""

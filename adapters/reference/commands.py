@@ -133,7 +133,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{word}`" for word in get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(_kind(part, metas) for part in get_args(kind) if part is not types.NoneType)
+        return " or ".join(_kind(_parts(part)[0], metas) for part in get_args(kind) if part is not types.NoneType)
     limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tidelock.adapters.config.feed import Columns, TableRule
@@ -142,6 +143,16 @@ def test_an_index_of_another_name_may_be_the_one() -> None:
     with pytest.raises(TargetError, match="unique index u_a may be what it drops"):
         at("postgres", "DROP INDEX by_a ON t")
     assert at("mysql", "DROP INDEX by_a ON t") == []
+
+
+def test_a_check_goes_at_a_target_that_may_have_it() -> None:
+    """`init` makes CHECKs too, by the source's names."""
+    bare = {T: msgspec.structs.replace(table("postgres"), uniques=table("postgres").uniques[:1], foreign_keys=())}
+    ddl = read("ALTER TABLE t DROP CONSTRAINT small")
+    assert translate(ddl, "postgres", same, bare) == ['ALTER TABLE "shop"."t" DROP CONSTRAINT IF EXISTS "small"']
+    with pytest.raises(TargetError, match="small may be a CHECK"):
+        translate(ddl, "mysql", same, bare)
+    assert read("ALTER TABLE t ALTER CHECK small NOT ENFORCED").kind is DdlKind.OTHER
 
 
 def of(ddl: FeedDdl = FeedDdl(), **rule: object) -> DdlRules:
