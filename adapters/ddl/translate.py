@@ -101,7 +101,7 @@ def _created(
         source = projected(source, rule.columns, lambda _: {})
     if rules.keeps("drop_table") and target in tables:
         raise NotFollowed(f"the target has {target} still, which it keeps (`lenient`): its rows would be of both")
-    return create_table(source, target, dialect, JSON[dialect])
+    return create_table(source, target, dialect, JSON[dialect], others=tables)
 
 
 def _added(

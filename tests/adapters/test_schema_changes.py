@@ -145,6 +145,14 @@ def test_an_index_of_another_name_may_be_the_one() -> None:
     assert at("mysql", "DROP INDEX by_a ON t") == []
 
 
+def test_an_index_does_not_take_the_name_of_a_table() -> None:
+    """PostgreSQL has one namespace for both, and makes no table over an index, without an error."""
+    ddl = read("CREATE TABLE t (id int PRIMARY KEY, u int, UNIQUE KEY u (u))")
+    for names, word in (((T, U), 'CONSTRAINT "t_u" UNIQUE ("u")'), ((T, TableName("shop", "t_u")), '\n  UNIQUE ("u")')):
+        (made,) = translate(ddl, "postgres", same, {name: table("postgres", name) for name in names})
+        assert word in made
+
+
 def test_a_check_goes_at_a_target_that_may_have_it() -> None:
     """`init` makes CHECKs too, by the source's names."""
     bare = {T: msgspec.structs.replace(table("postgres"), uniques=table("postgres").uniques[:1], foreign_keys=())}
