@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.harness.rig import tidelock
-from tidelock.adapters.app.ddl_plan import split
+from tidelock.adapters.app.ddl_plan import ddl_plan, split
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.reference.schema_changes import TARGETS, planned, reference, statements
 
 PAGE = Path(__file__).parents[2] / "docs/reference/schema-changes.md"
@@ -61,3 +62,19 @@ def test_the_command(more: str, code: int, tmp_path: Path) -> None:
     assert [outcome for outcome, _ in told[5:]] == (["halts"] if code else [])
     plain = tidelock("ddl", "plan", str(file), str(feed))
     assert plain.code == code and 'RENAME TO "v";' in plain.out
+
+
+def test_the_plan_of_a_feed_between_sites(tmp_path: Path) -> None:
+    """Its statements are those of one site, and what is dropped halts it."""
+    path, sites = tmp_path / "feed.yaml", "sites: {source: us, target: eu}\nddl: {from: %s}\n"
+    head = "feed: f\nsource: mysql://u:p@nowhere:1\ntarget: mysql://u:p@nowhere:1\ntables: [{source: shop.*}]\n"
+    text = "ALTER TABLE t ADD COLUMN b int; ALTER TABLE t DROP COLUMN a; TRUNCATE t"
+    plans = []
+    for site in ("us", "eu"):
+        path.write_text(head + sites % site)
+        plans.append(ddl_plan(text, load(path)))
+    own, others = plans
+    assert [one.outcome for one in own] == ["applied", "halts", "applied"]
+    assert "in a way that is not applied by itself" in own[1].why
+    assert [one.outcome for one in others] == ["halts"] * 3
+    assert all(one.why.startswith("a statement was made at us") for one in others)

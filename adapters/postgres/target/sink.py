@@ -54,7 +54,7 @@ from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
 from tidelock.engine.protocol.steps import Step
@@ -316,7 +316,8 @@ class PostgresSink(ChunkSink):
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
-            translated = self._translated(effect.ddl, there)
+            translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules)
+            translated = told(effect.ddl, self._target_name(effect.ddl.tables[0]), translated, self._sister)
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
             return [*self._bookkeeping.fence_votes(votes), *translated, *gone]
 
@@ -324,13 +325,6 @@ class PostgresSink(ChunkSink):
             return await self._pass(effect, tables, statements)
         except TargetError as error:
             return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
-
-    def _translated(self, ddl: Ddl, there: Mapping[TableName, TargetTable]) -> list[str]:
-        """Returns what a statement becomes at the tables as they are.  Raises TargetError."""
-        translated = translate(ddl, "postgres", self._target_name, there, self._rules)
-        if not (ddl.path and translated) or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
-            return translated
-        return told(ddl, self._target_name(ddl.tables[0]), translated, self._sister)
 
     async def pass_ddl(
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]
