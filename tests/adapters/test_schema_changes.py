@@ -12,6 +12,7 @@ from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.postgres.target.told_statements import told
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable, UniqueKey
 
@@ -151,6 +152,13 @@ def test_an_index_does_not_take_the_name_of_a_table() -> None:
     for names, word in (((T, U), 'CONSTRAINT "t_u" UNIQUE ("u")'), ((T, TableName("shop", "t_u")), '\n  UNIQUE ("u")')):
         (made,) = translate(ddl, "postgres", same, {name: table("postgres", name) for name in names})
         assert word in made
+
+
+def test_sites_are_told_of_no_table_that_is_left_out() -> None:
+    ddl = msgspec.structs.replace(read("CREATE TABLE v (id int PRIMARY KEY)"), path=("eu",))
+    left_out = translate(ddl, "postgres", same, {}, of(FeedDdl(create_table="skip")))
+    assert told(ddl, TableName("shop", "v"), translate(ddl, "postgres", same), "back")[1:]
+    assert told(ddl, TableName("shop", "v"), left_out, "back") == []
 
 
 def test_a_check_goes_at_a_target_that_may_have_it() -> None:
