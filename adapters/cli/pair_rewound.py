@@ -19,7 +19,13 @@ def rewound(path: str, site: str, do: bool) -> int:
     if do:
         asyncio.run(apply(found))
     print(f"{up}: {'goes' if do else 'would go'} on at {found.place}, with what {site} has written since")
-    if found.returns:
+    if found.gone:
+        print(
+            f"{down}: cannot go on at the place that {site} has of it: {found.gone}. Let the writers at {site} wait; "
+            f"`tidelock pair run {path} --only {up} --until-caught-up` brings the arbiter what {site} has written "
+            f"since; `tidelock resync {path}#{down}` then has {site} get the arbiter's rows anew"
+        )
+    elif found.returns:
         print(f"{down}: has stored nothing at {site} since, so it sends back what was lost by itself, once it runs")
     else:
         print(

@@ -10,6 +10,8 @@ The arbiter has what the spoke has lost.  Three things must be put right:
   spoke later, and a log loses its end.  So where no place was stored at the spoke since, the feed sends all of it back
   by itself: what stands before the end of the arbiter's log when its reader begins goes back (`engine.two_way.echo`).
 - Where one was stored since, the reader begins too late.  Then rows are compared and read anew.
+- The spoke's stored place may have gone back too, to one that the arbiter's log does not hold any more (PostgreSQL
+  keeps it from the slot's place on).  Then its tables are copied anew, once the arbiter has all that the spoke wrote.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tidelock.adapters.operator.feed_control import books, nobody_runs
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Loss
-from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition
 from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.log import receipts
 from tidelock.engine.model import lineage
@@ -40,7 +42,8 @@ _BY_ROWS: Final = (
 
 class Rewound(msgspec.Struct, frozen=True):
     """The plan for one spoke.  `up`: the feed from it, which goes on at `place`; `before`: where it stood.  `down`: the
-    feed to it.  `loss`: of the spoke's log.  `returns`: the feed to it sends back all that was lost, by itself."""
+    feed to it.  `loss`: of the spoke's log.  `returns`: the feed to it sends back all that was lost, by itself.
+    `gone`: why the arbiter's log cannot be read from where the spoke has it; '' where it can."""
 
     up: PairFeed
     down: PairFeed
@@ -48,6 +51,7 @@ class Rewound(msgspec.Struct, frozen=True):
     place: Position
     loss: Loss
     returns: bool
+    gone: str
 
 
 async def plan(pair: Pair, site: str) -> Rewound:
@@ -71,7 +75,8 @@ async def plan(pair: Pair, site: str) -> Rewound:
             f"SELECT {book.age('saved_at')} FROM {book.table('tidelock_checkpoint')} WHERE feed = %s", down.feed.name
         )
         returns = float(stored) > await _seconds_since(book, loss)
-    return Rewound(up, down, stood, stood if is_there else loss.place, loss, returns)
+        gone = await asyncio.to_thread(_gone, down, await _place(book))
+    return Rewound(up, down, stood, stood if is_there else loss.place, loss, returns, gone)
 
 
 async def apply(rewound: Rewound) -> None:
@@ -134,6 +139,15 @@ def _lost(up: PairFeed, stood: Position, known: tuple[Position, ...]) -> tuple[P
         except OtherHistory:
             return place, True
     return None, True
+
+
+def _gone(down: PairFeed, place: Position) -> str:
+    """Returns why the arbiter's log cannot be read from a place on; '' where it can."""
+    try:
+        source_of(down.feed.source_url).require_log_behind(place)
+    except (OtherHistory, PurgedPosition) as error:
+        return error.message
+    return ""
 
 
 async def _seconds_since(book: Books, loss: Loss) -> float:

@@ -74,7 +74,7 @@ DECIDING = (
         + if self._loop.origin is None:
         +     echoes.note_sent(source, rows)
         + else:
-        +     rows = echoes.going_back(source, rows, sites.told, log)
+        +     rows = echoes.going_back(source, rows, Position(source.file, source.end, proof=log), log)
         """,
         "a row of another spoke is sent only if this one has missed something",
         "two-way B10",

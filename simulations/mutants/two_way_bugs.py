@@ -102,7 +102,8 @@ BUGS: Final = (
         why=SERVER),
     Bug("30", "a unique value that is given up unseen", ("unseen-value-locks-nothing",)),
     Bug("31", "a value that the update left alone is lost", ("key-change-of-a-partial-row-is-delete-and-insert",)),
-    Bug("32", "a role writes days first", (), (), ("settings-of-the-role",), why=BYTES),
+    Bug("32", "a role writes days first", tests=(
+        "tests/adapters/test_postgres_source.py::test_a_role_that_writes_days_first",), why=BYTES),
     Bug("33", "a column is added whose old rows have values of their own", (), (), (
         "default-of-each-row-carried-over",), why=SERVER),
     Bug("34", "a mesh that forwards", ("forwards-in-a-mesh",)),

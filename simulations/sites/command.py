@@ -37,30 +37,35 @@ def _campaign(
     worlds: DrawnSites | DrawnStamps, first: int, seeds: int, jobs: int, *, first_failure: bool, json: bool
 ) -> campaign.Tally:
     """Runs it stretch by stretch; where it is ended early, what has run counts, and where to go on is said."""
-    tally, end = campaign.Tally(), first + seeds
+    tally, part, end = campaign.Tally(), campaign.Tally(), first + seeds
     screen = screen_for(seeds, json=json)
 
     def told(so_far: campaign.Tally) -> None:
-        both = msgspec.structs.replace(tally, coverage=tally.coverage.copy())
-        both.add(so_far)
-        both.seconds = tally.seconds + so_far.seconds
-        screen.ran(both)
+        nonlocal part
+        part = so_far
+        screen.ran(_both(tally, part))
 
     at = first
     try:
         while at < end and not (first_failure and tally.failed):
             length = min(STRETCH, end - at)
-            part = campaign.run(worlds, at, length, jobs=jobs, told=told, first_failure=first_failure)
-            tally.add(part)
-            tally.seconds += part.seconds
+            campaign.run(worlds, at, length, jobs=jobs, told=told, first_failure=first_failure)
+            tally, part = _both(tally, part), campaign.Tally()
             at += length
     except KeyboardInterrupt:
+        tally = _both(tally, part)
         if not json:
             more = " --stamps" if isinstance(worlds, DrawnStamps) else ""
             print(f"ended; go on with: tidelock simulate --sites{more} --from {at} --seeds {end - at}", flush=True)
     finally:
         screen.close()
     return tally
+
+
+def _both(one: campaign.Tally, other: campaign.Tally) -> campaign.Tally:
+    both = msgspec.structs.replace(one, coverage=one.coverage.copy(), seconds=one.seconds + other.seconds)
+    both.add(other)
+    return both
 
 
 def explain(seed: int, *, json: bool, stamps: bool) -> int:

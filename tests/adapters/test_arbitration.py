@@ -186,10 +186,13 @@ def test_that_there_is_no_row_is_told_only_while_nobody_can_insert_one(
     at.session.send("INSERT INTO t VALUES (2, 'b', 0)")
     holder, writer = at.another(), at.another()
     holder.send("BEGIN")
-    holder.rows("SELECT u FROM t WHERE id = 2 FOR UPDATE")
+    if at.postgres:  # who writes waits behind us, once row 1 was looked for and not found
+        holder.send("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+    else:
+        holder.rows("SELECT u FROM t WHERE id = 2 FOR UPDATE")
     batch = at.batch(told=(RowsToTell(at.table, [(1,), (2,)]),))
     telling = at.begin(at.sink.apply(batch))
-    until(at.waits, "the look at row 2")
+    until(at.waits, "the look at row 2, or the lock of the table")
     writer.send("SET lock_timeout = '200ms'" if at.postgres else "SET SESSION innodb_lock_wait_timeout = 1")
     with pytest.raises(Exception, match=r"(?i)lock"):
         writer.send("INSERT INTO t VALUES (1, 'a', 0)")

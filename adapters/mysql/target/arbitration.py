@@ -9,7 +9,7 @@ row that was looked for and not found, before the transaction commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
@@ -17,7 +17,7 @@ from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements
 from tidelock.adapters.mysql.target.commit_audit import CommitAudit
 from tidelock.adapters.mysql.target.conflict_bookkeeping import ConflictSql
-from tidelock.adapters.mysql.target.conflict_statements import ConflictStatements, image_value
+from tidelock.adapters.mysql.target.conflict_statements import ConflictStatements
 from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.lane import Lane
@@ -26,16 +26,14 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.conflict_records import decided, packed
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
-from tidelock.engine.protocol.steps import DecideChange
-from tidelock.engine.two_way.conflicts import Holder, Met
-from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out
+from tidelock.engine.protocol.steps import DecideChange, Step
+from tidelock.engine.two_way.conflicts import NOT_TOLD, Writer
 
 _GAPS_ARE_LOCKED = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
 
@@ -104,7 +102,7 @@ class Arbitration:
         batch = BatchScript(session, self._statements, receipt, self._checked)
         await batch.run(effect.steps)
         work = _Work(session, batch, self._conflicts, effect)
-        found = [await self._decide(session, work, change) for change in effect.decide]
+        found = await work.decide([(self._of(session, change.table), change) for change in effect.decide])
         for rows in effect.told:
             work.tell(self._of(session, rows.table), rows.keys)
         await work.tell_all()
@@ -115,18 +113,6 @@ class Arbitration:
         async with self._audit.confirmed(session):
             await batch.commit()
         return found
-
-    async def _decide(self, session: TargetSession, work: _Work, change: DecideChange) -> Decided:
-        statements = self._of(session, change.table)
-        if change.refused:
-            decision = kept_out(change)
-        else:
-            met = await work.met(statements, change)
-            decision = judged(change, met)
-            for step in decided_steps(change.table, met, decision):
-                await work.batch.write(step)
-        await work.conclude(statements, change, decision)
-        return decided(decision)
 
     def _of(self, session: TargetSession, table: Binding) -> ConflictStatements:
         statements = self._tables.get(table)
@@ -149,40 +135,33 @@ class _Work(RowsTold[ConflictStatements, bytes]):
         self.batch = batch
         self._conflicts = conflicts
 
-    async def met(self, statements: ConflictStatements, change: DecideChange) -> Met:
-        """Lock and read what the change meets."""
-        image = change.before if change.before is not None else change.after
-        assert image is not None, "a change has an image"
-        key = change.table.key_of(image)
-        found = await self.batch.rows(statements, [statements.met(change.before, key)])
-        row = statements.row(found[0][1:]) if found else None
-        holders = list[Holder]()
-        for columns, query in statements.others(change.after, key) if change.after is not None else ():
-            holders += [Holder(columns, statements.row(held)) for held in await self.batch.rows(statements, [query])]
-        return Met(row, unseen=bool(found) and not found[0][0], holders=tuple(holders))
+    async def _ask(self, queries: Sequence[tuple[ConflictStatements, bytes]]) -> list[Sequence[Sequence[Any]]]:
+        return [answer.rows for answer in await self.batch.ask_all(queries)]
 
-    async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
-        try:
-            query = statements.key_texts(key)
-            image = await self._image(statements, key)
-        except Unwritable:
-            return
-        (texts,) = await self.batch.rows(statements, [query])
-        names = [statements.table.shape.columns[i].name for i in statements.table.key]
-        row_key = packed(_named(names, texts))
-        assert row_key is not None, "a table of such a feed has a key"
-        self.statements.append(
-            self._conflicts.tell(self._effect.id, ordinal, statements.table.name, row_key, image)
-        )
+    def _met(self, statements: ConflictStatements, change: DecideChange, key: Row) -> bytes:
+        return statements.met(change.before, key)
+
+    def _others(self, statements: ConflictStatements, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], bytes]]:
+        return statements.others(row, key)
+
+    async def _found(
+        self, statements: ConflictStatements, change: DecideChange, values: Sequence[Any]
+    ) -> tuple[Row, Writer]:
+        return statements.row(values), NOT_TOLD
+
+    async def _write(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            await self.batch.write(step)
+
+    def _image(self, statements: ConflictStatements, key: Row) -> bytes:
+        return statements.image(key)
+
+    def _key_texts(self, statements: ConflictStatements, key: Row) -> bytes:
+        return statements.key_texts(key)
+
+    def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> bytes:
+        return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)
 
     async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
         await self.batch.rows(statements, [statements.no_rows()])
         return self._session.names
-
-    async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
-        found = await self.batch.rows(statements, [statements.image(key)])
-        return packed(_named(statements.told, found[0])) if found else None
-
-
-def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, str | bytes | None]:
-    return {name: image_value(value) for name, value in zip(names, values, strict=True)}

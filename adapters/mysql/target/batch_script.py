@@ -334,6 +334,16 @@ class BatchScript:
         """Send what waits and these queries; returns the rows of their answers."""
         return [row for a in await self._answers(statements, sqls) for row in a.rows]
 
+    async def ask_all(self, queries: Sequence[tuple[TableStatements, bytes]]) -> list[Answer]:
+        """Send what waits, then these queries together; returns an answer for each."""
+        await self.flush()
+        for statements, sql in queries:
+            self.add(sql, str(statements.table.name))
+        answers: list[Answer] = []
+        while self._waiting:
+            answers += await self._send(self._packet())
+        return answers
+
     async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:
         answers = []
         for sql in sqls:

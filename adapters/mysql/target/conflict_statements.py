@@ -30,6 +30,7 @@ class ConflictStatements(CheckedStatements):
         super().__init__(table, dialect, packet_bytes)
         self._asked = ",".join(asked(column, "tide_old") for column in table.shape.columns)
         self.told = [column.name for column in table.target.columns]
+        self.key_names = [table.shape.columns[i].name for i in table.key]
         self._told = ",".join(_logged(c.type, f"tide_old.{identifier(c.name)}") for c in table.target.columns)
 
     @property
@@ -82,11 +83,6 @@ class ConflictStatements(CheckedStatements):
             given = literal if base not in _NUMBERS and base not in _AS_TEXT else assigned(type, literal)
             texts.append(f"CONVERT({literal} USING utf8mb4)" if is_text(base) else _logged(type, given))
         return self._alone(f"SELECT {','.join(texts)}")
-
-
-def image_value(value: Any) -> str | bytes | None:
-    """Return a value of an image as it is told."""
-    return repr(value) if isinstance(value, float) else value
 
 
 def _logged(type: str, value: str) -> str:

@@ -10,7 +10,8 @@ taken before any row's: who holds rows and waits for the table may be waited for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import asyncpg
 
@@ -18,7 +19,7 @@ from tidelock.adapters.postgres.target.batch_script import BatchScript
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
 from tidelock.adapters.postgres.target.conflict_bookkeeping import ConflictSql
-from tidelock.adapters.postgres.target.conflict_statements import ConflictStatements
+from tidelock.adapters.postgres.target.conflict_statements import ConflictStatements, together
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
@@ -26,16 +27,14 @@ from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.conflict_records import decided, packed
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
-from tidelock.engine.protocol.steps import DecideChange
-from tidelock.engine.two_way.conflicts import NOT_TOLD, Holder, Met, Writer
-from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out
+from tidelock.engine.protocol.steps import DecideChange, Step
+from tidelock.engine.two_way.conflicts import NOT_TOLD, Writer
 
 LOCK_SECONDS = 2
 """How long a lock of a table is waited for, as who wants to write to it waits behind us."""
@@ -114,8 +113,8 @@ class Arbitration:
         steps = list(self._script.steps.of(effect.steps, careful=True))
         lane.left_open = True
         await session.run([*begin, *locks, *steps])
-        work = _Work(session, self._conflicts, effect, certain)
-        found = [await self._decide(work, change) for change in effect.decide]
+        work = _Work(session, self._script, self._conflicts, self._writers, effect, certain)
+        found = await work.decide([(self._of(change.table), change) for change in effect.decide])
         for rows in effect.told:
             work.tell(self._of(rows.table), rows.keys)
         await work.tell_all()
@@ -130,40 +129,6 @@ class Arbitration:
         tables = {rows.table for rows in effect.told} | {change.table for change in effect.decide}
         names = {self._of(table).lock_table() for table in tables}
         return [f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'", *sorted(names)]
-
-    async def _decide(self, work: _Work, change: DecideChange) -> Decided:
-        statements = self._of(change.table)
-        if change.refused:
-            decision = kept_out(change)
-        else:
-            met = await self._met(work.session, statements, change)
-            decision = judged(change, met)
-            steps = decided_steps(change.table, met, decision)
-            await work.session.run([*self._script.steps.of(steps, careful=True), "SET CONSTRAINTS ALL IMMEDIATE"])
-        await work.conclude(statements, change, decision)
-        return decided(decision)
-
-    async def _met(self, session: TargetSession, statements: ConflictStatements, change: DecideChange) -> Met:
-        """Lock and read what the change meets."""
-        image = change.before if change.before is not None else change.after
-        assert image is not None, "a change has an image"
-        key = change.table.key_of(image)
-        found = await session.connection.fetchrow(statements.met(change.before, key))
-        row, writer = None, NOT_TOLD
-        if found is not None:
-            row, writer = statements.row(found[2:]), await self._writer(session, change, found[1])
-        holders = list[Holder]()
-        for columns, query in statements.others(change.after, key) if change.after is not None else ():
-            for xid, *texts in await session.connection.fetch(query):
-                by = await self._writer(session, change, xid)
-                holders.append(Holder(columns, statements.row(texts), by))
-        return Met(row, unseen=found is not None and not found[0], holders=tuple(holders), writer=writer)
-
-    async def _writer(self, session: TargetSession, change: DecideChange, xid: str) -> Writer:
-        """Tell who wrote a row that is locked, in a statement of its own: it sees what was committed until now."""
-        if change.clock is None:
-            return NOT_TOLD
-        return self._writers.told(await session.connection.fetchrow(self._writers.writer(xid)) or (None, None, None))
 
     def forget_tables(self) -> None:
         """Forget the tables as they were."""
@@ -181,30 +146,65 @@ class _Work(RowsTold[ConflictStatements, str]):
 
     unwritable = Unwritable
 
-    def __init__(self, session: TargetSession, conflicts: ConflictSql, effect: ApplyBatch, certain: bool) -> None:
+    def __init__(
+        self,
+        session: TargetSession,
+        script: BatchScript,
+        conflicts: ConflictSql,
+        writers: WritersSql,
+        effect: ApplyBatch,
+        certain: bool,
+    ) -> None:
         super().__init__(conflicts, effect)
-        self.session = session
+        self._session = session
+        self._script = script
         self._conflicts = conflicts
+        self._writers = writers
         self._certain = certain
 
-    async def _tell(self, statements: ConflictStatements, key: Row, ordinal: int) -> None:
-        try:
-            image = await self._image(statements, key)
-            query = statements.key_texts(key)
-        except Unwritable:
-            return
+    async def _ask(self, queries: Sequence[tuple[ConflictStatements, str]]) -> list[Sequence[Sequence[Any]]]:
+        found: list[list[Sequence[Any]]] = [[] for _ in queries]
+        of_table: dict[ConflictStatements, list[int]] = {}
+        for n, (statements, _) in enumerate(queries):
+            of_table.setdefault(statements, []).append(n)
+        for places in of_table.values():  # columns of one table have the same types
+            for number, *values in await self._session.connection.fetch(together([queries[n][1] for n in places])):
+                found[places[number]].append(values)
+        return list(found)
+
+    def _met(self, statements: ConflictStatements, change: DecideChange, key: Row) -> str:
+        return statements.met(change.before, key)
+
+    def _others(self, statements: ConflictStatements, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
+        return statements.others(row, key)
+
+    async def _found(
+        self, statements: ConflictStatements, change: DecideChange, values: Sequence[Any]
+    ) -> tuple[Row, Writer]:
+        return statements.row(values[1:]), await self._writer(change, values[0])
+
+    async def _writer(self, change: DecideChange, xid: str) -> Writer:
+        """Tell who wrote a row that is locked, in a statement of its own: it sees what was committed until now."""
+        if change.clock is None:
+            return NOT_TOLD
+        found = await self._session.connection.fetchrow(self._writers.writer(xid))
+        return self._writers.told(found or (None, None, None))
+
+    async def _write(self, steps: Sequence[Step]) -> None:
+        if steps:
+            written = self._script.steps.of(steps, careful=True)
+            await self._session.run([*written, "SET CONSTRAINTS ALL IMMEDIATE"])
+
+    def _image(self, statements: ConflictStatements, key: Row) -> str:
+        return statements.image(key)
+
+    def _key_texts(self, statements: ConflictStatements, key: Row) -> str:
+        return statements.key_texts(key)
+
+    def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> str:
         if image is None and not self._certain:
             raise _Uncertain
-        texts: Sequence[str | None] = await self.session.connection.fetchrow(query) or ()
-        names = [statements.binding.shape.columns[i].name for i in statements.binding.key]
-        row_key = packed(dict(zip(names, texts, strict=True)))
-        assert row_key is not None, "a table of such a feed has a key"
-        name = statements.binding.name
-        self.statements.append(self._conflicts.tell(self._effect.id, ordinal, name, row_key, image))
+        return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)
 
     async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
-        return [str(row[0]) for row in await self.session.connection.fetch(statements.columns())]
-
-    async def _image(self, statements: ConflictStatements, key: Row) -> bytes | None:
-        found = await self.session.connection.fetchrow(statements.image(key))
-        return None if found is None else packed(dict(zip(statements.told, found, strict=True)))
+        return [str(row[0]) for row in await self._session.connection.fetch(statements.columns())]

@@ -30,6 +30,7 @@ class ConflictStatements(CheckedStatements):
         self._readers = [reader(column, target.type) for column, target in pairs]
         told = [column for column in binding.target.columns if not column.generated]
         self.told = [column.name for column in told]
+        self.key_names = [binding.shape.columns[i].name for i in binding.key]
         self._told = ", ".join(_logged(column.type, f"t.{identifier(column.name)}") for column in told)
 
     @property
@@ -87,6 +88,14 @@ class ConflictStatements(CheckedStatements):
             for i, v in zip(self.binding.key, columns, strict=True)
         ]
         return f"SELECT {', '.join(texts)}"
+
+
+def together(queries: Sequence[str]) -> str:
+    """Returns one query of several that have columns of the same types: their rows, each behind its query's number.
+
+    Each is a query of its own behind FROM, as PostgreSQL locks no rows of a UNION."""
+    numbered = (f"SELECT {n} AS number, q.* FROM ({query}) AS q" for n, query in enumerate(queries))
+    return " UNION ALL ".join(numbered)
 
 
 def _logged(type: str, value: str) -> str:
