@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, Plain] = {
     "run": Plain("running", "run", {**_UNTIL, "--take-over": "take_over", "--without-permit": "without_permit"}),
     "worker": Plain("running", "worker", _UNTIL, words={"--name": "name"}),
     "check": Plain("preparing", "check"),
-    "init": Plain("preparing", "init", {**_JSON, "--apply": "apply"}),
+    "init": Plain("preparing", "init", {**_JSON, "--apply": "apply", "--indexes": "indexes"}),
     "status": Plain("watching", "status"),
     "pause": Plain("watching", "set_state", others={"state": "paused"}),
     "resume": Plain("watching", "set_state", others={"state": "running"}),

@@ -655,7 +655,8 @@ RICH = """CREATE TABLE t (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, name va
 async def apply(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
     async with opened(feed.target_url) as target:
         for statement in plan:
-            await target.execute(statement.sql)
+            if statement.applied:
+                await target.execute(statement.sql)
 
 
 @pytest.mark.parametrize("family", ["mariadb", "mysql"])
@@ -676,7 +677,7 @@ async def test_init_makes_what_check_wants(
     await apply(feed, plan)
     assert kinds(list((await check(feed)).findings)) == []
     assert await init_plan(feed) == []
-    await apply(feed, plan[:-1])  # all but the foreign key may run again
+    await apply(feed, [s for s in plan if s.sql.startswith(("CREATE TABLE", "CREATE SCHEMA", "CREATE DATABASE"))])
 
 
 async def test_init_prints_the_grants_that_only_an_administrator_can_run(place: Place, mariadb: MariaDb) -> None:

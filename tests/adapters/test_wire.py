@@ -142,7 +142,8 @@ def test_the_documented_bytes():
     assert (ddl, end_us, origin, plan) == (None, 1_700_000_000_123_456, "db1:3306", 4)
     assert schema == xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(shapes))
     ddl = msgspec.msgpack.decode(encode(STATEMENT, origin="", plan=4)[1:])[5]
-    assert ddl == ["shop", "TRUNCATE account", "0-101", 20, "truncate", [["shop", "account"]], [], [], False]
+    told = ["shop", "TRUNCATE account", "0-101", 20, "truncate", [["shop", "account"]], [], [], False]
+    assert ddl == [*told, [], False, None]
 
 
 def test_a_record_written_by_version_1_stays_readable():
