@@ -221,6 +221,7 @@ class History:
             self.source.add_column(name, ADDED)
         elif kind is DdlKind.OTHER and (keys := self._other_keys(chance, self.source.tables[name].spec)) is not None:
             self.note("keys changed")
+            kind = DdlKind.ALTERED if self.number % 2 else kind  # which the target follows by itself
         self.note(f"ddl {kind}")
         statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name, *others))
         end = self.close(file, offset, chance.randint(50, 200))

@@ -662,11 +662,18 @@ class Target:
                     self._empty(emptied)
             case DdlKind.CREATE_TABLE:
                 self.database.create(self.ledger.history.tables[name])
+            case DdlKind.ALTERED:
+                self._alter_keys(entry, name)
             case _:
                 self.database.add_column(name, ADDED)
         for checker in self.checkers:
             checker.statement_done(entry)
         self.flush()
+
+    def _alter_keys(self, entry: Entry, name: TableName) -> None:
+        assert entry.keys is not None
+        with contextlib.suppress(Violation):  # rows that are parked or given up may be missing here
+            self.database.alter(entry.keys.of(self.database.tables[name].spec))
 
     def _empty(self, name: TableName) -> None:
         """Drop what is parked for a table, as its rows go."""
@@ -683,9 +690,7 @@ class Target:
         for checker in self.checkers:
             checker.statement(entry)
         if entry.keys is not None:
-            (name,) = ddl.tables
-            with contextlib.suppress(Violation):  # rows that are parked or given up may be missing here
-                self.database.alter(entry.keys.of(self.database.tables[name].spec))
+            self._alter_keys(entry, *ddl.tables)
         for checker in self.checkers:
             checker.statement_done(entry)
         self.state.ddl_passed = (ddl.source, ddl.number)

@@ -49,7 +49,12 @@ async def table_plan(feed: Feed, source: InspectedSource, target: Target, indexe
         made += [
             PlannedStatement("target", sql, f"table {wanted} for {name}")
             for sql in create_table(
-                worded[name], wanted, target.dialect, clauses=whole[name].clauses, comment=whole[name].comment
+                worded[name],
+                wanted,
+                target.dialect,
+                clauses=whole[name].clauses,
+                comment=whole[name].comment,
+                others=target_of.values(),
             )
         ]
         made += [PlannedStatement("target", sql, f"comments of {name}") for sql in whole[name].at_once]

@@ -1,5 +1,6 @@
-"""The options of `tidelock ddl` and `tidelock log`, which decide about what halted a feed; bodies are in `cli.watching`
-and `cli.log_records`.
+"""The options of `tidelock ddl` and `tidelock log`, which decide about what halted a feed, or will.
+
+Bodies are in `cli.watching`, `cli.planning` and `cli.log_records`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import typer
 
 from tidelock.adapters.cli.options import FeedPath, Json
 
-ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
+ddl = typer.Typer(no_args_is_help=True, help="Plan schema changes; decide about the statement that halted a feed.")
 log = typer.Typer(no_args_is_help=True, help="Decide about records of the log in Kafka that workers cannot read.")
 
 
@@ -20,6 +21,18 @@ def show_ddl(feed: FeedPath, json: Json = False) -> int:
     from tidelock.adapters.cli.watching import show_ddl
 
     return show_ddl(feed, json)
+
+
+@ddl.command("plan")
+def ddl_plan(
+    file: Annotated[str, typer.Argument(metavar="FILE.sql", help="Statements of the source.", show_default=False)],
+    feed: FeedPath,
+    json: Json = False,
+) -> int:
+    """Show what the feed would make of statements, without a server (exit code 4 if one of them halts it)."""
+    from tidelock.adapters.cli.planning import ddl_plan
+
+    return ddl_plan(file, feed, json)
 
 
 @ddl.command("done")

@@ -14,7 +14,8 @@ from msgspec import Meta
 
 from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
 from tidelock.adapters.config.permit import FeedPermit
-from tidelock.adapters.config.sites import FeedDdl, FeedSites
+from tidelock.adapters.config.schema_changes import FeedDdl
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
@@ -267,9 +268,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
     ] = None
     ddl: Annotated[
-        FeedDdl | None,
-        Meta(description="Where statements that change tables are made, between sites. Default: at each of them."),
-    ] = None
+        FeedDdl, Meta(description="What becomes of schema changes, by their kinds; between sites, where they are made.")
+    ] = FeedDdl()
     conflicts: Annotated[
         FeedConflicts | None, Meta(description="Who decides where both sites write one row. Default: nobody.")
     ] = None

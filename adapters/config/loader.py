@@ -33,8 +33,9 @@ from tidelock.adapters.config.feed import (
     yaml_keys,
 )
 from tidelock.adapters.config.permit import LEAST_AFTER_US, FeedPermit
+from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
-from tidelock.adapters.config.sites import FeedDdl, FeedSites
+from tidelock.adapters.config.sites import FeedSites
 from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
@@ -242,8 +243,8 @@ class Reading:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
 
     def _check_sites(self, feed: Feed) -> None:
-        if feed.ddl is not None and feed.sites is None:
-            self._fail(("ddl",), "it names a site: `sites: {source: …, target: …}`")
+        if feed.ddl.made_at is not None and feed.sites is None:
+            self._fail(("ddl", "from"), "it names a site: `sites: {source: …, target: …}`")
         if feed.sites is None:
             return
         if feed.sites.source == feed.sites.target:

@@ -14,18 +14,6 @@ SITE_NAME: Final = rf"^{SITE}$"
 Site: TypeAlias = Annotated[str, Meta(pattern=SITE_NAME)]
 
 
-class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
-    """The statements that change tables, between sites."""
-
-    made_at: Annotated[
-        str,
-        Meta(
-            pattern=SITE_NAME,
-            description="The one site where they are made; the feed halts at those that were made at another.",
-        ),
-    ] = msgspec.field(name="from")
-
-
 class FeedSites(msgspec.Struct, frozen=True, kw_only=True):
     """The sites that a feed is between, where changes may come back: two-way feeds, rings, trees of feeds."""
 

@@ -130,6 +130,14 @@ class Reader:
         at = self._at + ahead
         return self._items[at].upper if at < len(self._items) else ""
 
+    def mark(self) -> int:
+        """Returns the place where it is, for `return_to`."""
+        return self._at
+
+    def return_to(self, mark: int) -> None:
+        """Goes back to a place."""
+        self._at = mark
+
     def next(self) -> Token:
         """Returns the next token and goes past it.  Raises NotPlain at the end."""
         if self.ended:

@@ -55,7 +55,7 @@ def created(reader: Reader, schema: str) -> SourceTable:
     uniques: list[UniqueKey] = []
     while True:
         if not _index(reader, uniques):
-            column, definition = _column(reader)
+            column, definition = read_column(reader)
             columns.append(msgspec.structs.replace(column, nullable=definition.nullable and not definition.primary))
             if definition.primary or definition.unique:
                 uniques.append(UniqueKey("PRIMARY" if definition.primary else column.name, (column.name,)))
@@ -74,12 +74,26 @@ def _completed(name: TableName, columns: list[SourceColumn], uniques: list[Uniqu
         if any(c.lower() not in by_name for c in unique.columns):
             raise NotPlain(f"a key over an unknown column of {name}")
         exact.append(UniqueKey(unique.name, tuple(by_name[c.lower()] for c in unique.columns), unique.opaque))
+    exact = _named(exact)
     exact.sort(key=lambda u: u.name != "PRIMARY")
     key = exact[0].columns if exact and exact[0].name == "PRIMARY" else ()
     if any(u.opaque for u in exact if u.name == "PRIMARY"):
         raise NotPlain("a primary key over a prefix")
     required = tuple(msgspec.structs.replace(c, nullable=c.nullable and c.name not in key) for c in columns)
     return SourceTable(name, required, tuple(exact))
+
+
+def _named(uniques: list[UniqueKey]) -> list[UniqueKey]:
+    """Names what the statement does not: as the servers do, by the first column, with a number behind it."""
+    taken = {unique.name.lower() for unique in uniques}
+    made: list[UniqueKey] = []
+    for unique in uniques:
+        name, number = unique.name or unique.columns[0], 2
+        while not unique.name and name.lower() in taken:
+            name, number = f"{unique.columns[0]}_{number}", number + 1
+        taken.add(name.lower())
+        made.append(msgspec.structs.replace(unique, name=name))
+    return made
 
 
 def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
@@ -94,12 +108,12 @@ def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
             reader.take("COLUMN")
             reader.take("IF", "NOT", "EXISTS")
             if reader.take("("):
-                columns.append(_new(reader))
+                columns.append(new_column(reader))
                 while reader.take(","):
-                    columns.append(_new(reader))
+                    columns.append(new_column(reader))
                 reader.expect(")")
             else:
-                columns.append(_new(reader))
+                columns.append(new_column(reader))
                 if not reader.take("FIRST") and reader.take("AFTER"):
                     reader.name()
         else:
@@ -113,10 +127,10 @@ def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
     return name, columns
 
 
-def _new(reader: Reader) -> NewColumn:
+def new_column(reader: Reader) -> NewColumn:
     if reader.peek() in ("INDEX", "KEY", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL"):
         raise NotPlain(reader.rest())
-    column, definition = _column(reader)
+    column, definition = read_column(reader)
     if definition.primary or definition.unique or definition.automatic or definition.computed:
         raise NotPlain(f"column {column.name} is more than a column")
     if column.column.kind is Kind.TIMESTAMP and not definition.said_null:
@@ -165,12 +179,12 @@ def _index(reader: Reader, uniques: list[UniqueKey]) -> bool:
     if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         name = reader.name()
     if reader.take("PRIMARY", "KEY"):
-        uniques.append(_unique(reader, "PRIMARY"))
+        uniques.append(unique_key(reader, "PRIMARY"))
     elif reader.take("UNIQUE"):
         reader.take("KEY") or reader.take("INDEX")
         if reader.peek() not in ("(", "USING"):
             name = reader.name()
-        uniques.append(_unique(reader, name or f"unique{len(uniques)}"))
+        uniques.append(unique_key(reader, name))
     elif reader.take("CHECK"):
         reader.skip_group()
         reader.take("NOT")
@@ -180,15 +194,15 @@ def _index(reader: Reader, uniques: list[UniqueKey]) -> bool:
         while reader.peek() != "(":
             reader.name()
         reader.skip_group()
-        _index_options(reader)
+        index_options(reader)
     elif reader.take("FOREIGN", "KEY"):
-        _foreign_key(reader)
+        foreign_key(reader)
     else:
         return False
     return True
 
 
-def _foreign_key(reader: Reader) -> None:
+def foreign_key(reader: Reader) -> None:
     """Reads a foreign key that the target leaves out.  The target is then less strict than the source, which is safe
     unless the key acts on rows by itself.
     """
@@ -206,7 +220,7 @@ def _foreign_key(reader: Reader) -> None:
             raise NotPlain("a foreign key that changes rows")
 
 
-def _unique(reader: Reader, name: str) -> UniqueKey:
+def unique_key(reader: Reader, name: str) -> UniqueKey:
     if reader.take("USING"):
         reader.name()
     reader.expect("(")
@@ -222,11 +236,11 @@ def _unique(reader: Reader, name: str) -> UniqueKey:
         if reader.take(")"):
             break
         reader.expect(",")
-    _index_options(reader)
+    index_options(reader)
     return UniqueKey(name, tuple(columns), prefix)
 
 
-def _index_options(reader: Reader) -> None:
+def index_options(reader: Reader) -> None:
     while True:
         if reader.take("USING"):
             reader.name()
@@ -244,7 +258,7 @@ def _options(reader: Reader) -> None:
             raise NotPlain(token.text)
 
 
-def _column(reader: Reader) -> tuple[SourceColumn, _Definition]:
+def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:
     name = reader.name()
     word = reader.next().upper
     column, spelled = column_type(reader, name, word)

@@ -287,7 +287,7 @@ class Follower:
         tables = [self._mapping.target(name) for name in ddl.tables if self._mapping.selects(name)]
         await self._cut()
         await self._merged()
-        if ddl.kind is DdlKind.OTHER or (tables and _fills(ddl)):
+        if ddl.kind in (DdlKind.OTHER, DdlKind.ALTERED) or (tables and _fills(ddl)):
             raise Broken(
                 f"at {batch.prev} the source ran a statement that is not known how to follow in Hive: {ddl.statement}",
                 "The tables are as they were before it. Fill them anew with a feed of a new name",

@@ -17,7 +17,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.ddl.translate import gone
+from tidelock.adapters.ddl.classify import gone
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.batch.parked_rows import ParkedChange, decode_change

@@ -17,6 +17,7 @@ from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.conflicts import ColumnGroup, FeedConflicts, Stamp, TableConflicts
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
 from tidelock.adapters.config.permit import FeedPermit
+from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
@@ -107,7 +108,7 @@ def config_page() -> str:
     parts += ["\n## `conflicts`\n", _keys(FeedConflicts), "\n## `conflicts` of an entry\n", _keys(TableConflicts)]
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
-    parts += ["\n## `permit`\n", _keys(FeedPermit)]
+    parts += ["\n## `permit`\n", _keys(FeedPermit), "\n## `ddl`\n", _keys(FeedDdl)]
     return "\n".join([*parts, SECRETS, PAIR])
 
 
@@ -132,12 +133,12 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{word}`" for word in get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(_kind(part, metas) for part in get_args(kind) if part is not types.NoneType)
+        return " or ".join(_kind(_parts(part)[0], metas) for part in get_args(kind) if part is not types.NoneType)
     limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    parts = (Columns, Copy, FeedConflicts, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
+    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
     names |= dict.fromkeys(parts, "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Dialect
@@ -57,10 +57,12 @@ def create_table(
     json: str = "",
     clauses: Mapping[str, str] = {},
     comment: str = "",
+    others: Collection[TableName] = (),
 ) -> list[str]:
     """Returns one statement, which does nothing where the table exists.  Raises TargetError.
 
-    `clauses`: defaults and the like, by column; `comment`: of MySQL's table (`schema.whole_table`).
+    `clauses`: defaults and the like, by column; `comment`: of MySQL's table (`schema.whole_table`).  `others`: tables
+    of the target, whose names no index takes from them.
 
     Left out: generated expressions (their values are written as they come, where the log has them), unique indexes
     whose equality is not the target's (a prefix, an expression): a target that is less strict than the source never
@@ -78,14 +80,30 @@ def create_table(
         columns = ", ".join(identifier(dialect, c) for c in unique.columns)
         if unique.name == "PRIMARY":
             lines.append(f"PRIMARY KEY ({columns})")
-        else:  # PostgreSQL's index names are one namespace a schema, so it chooses them
-            named = "" if dialect == "postgres" else f"KEY {identifier(dialect, unique.name)} "
-            lines.append(f"UNIQUE {named}({columns})")
+        else:
+            lines.append(f"{unique_words(dialect, target, unique.name, others)} ({columns})")
     engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
     if comment and dialect == "mysql":
         engine += f" COMMENT={comment}"
     body = ",\n  ".join(lines)
     return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
+
+
+def index_name(dialect: Dialect, table: TableName, name: str) -> str:
+    """Returns what an index of the source is named: PostgreSQL's names are of a whole schema, so the table's comes
+    first."""
+    return name if dialect == "mysql" else f"{table.table}_{name}"
+
+
+def unique_words(dialect: Dialect, table: TableName, name: str, others: Collection[TableName] = ()) -> str:
+    """Returns the words before the columns of a unique index.  PostgreSQL chooses a name where ours would be cut, or
+    is that of one of the `others`: tables and indexes share one namespace there."""
+    made = index_name(dialect, table, name)
+    if dialect == "mysql":
+        return f"UNIQUE KEY {identifier(dialect, made)}"
+    if len(made.encode()) > NAME_BYTES or TableName(table.schema, made) in others:
+        return "UNIQUE"
+    return f"CONSTRAINT {identifier(dialect, made)} UNIQUE"
 
 
 def _nullability(column: SourceColumn, dialect: Dialect) -> str:

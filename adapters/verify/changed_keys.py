@@ -181,7 +181,7 @@ class _Collected:
             self._rows[name] = None
 
     def _statement(self, ddl: Ddl) -> None:
-        if ddl.kind is DdlKind.TRUNCATE:
+        if ddl.kind in (DdlKind.TRUNCATE, DdlKind.ALTERED):
             for table in ddl.tables:
                 name = self._feed.target_name(table)
                 if name in self._keys:

@@ -23,8 +23,7 @@ def sites_of(feed: Feed) -> Sites | None:
     if feed.sites is None:
         return None
     echo = feed.conflicts.echo if feed.conflicts is not None and feed.direction == "down" else "none"
-    statements = feed.ddl.made_at if feed.ddl is not None else ""
-    return msgspec.structs.replace(feed.sites.as_rule, echo=echo, statements=statements)
+    return msgspec.structs.replace(feed.sites.as_rule, echo=echo, statements=feed.ddl.made_at or "")
 
 
 NO_POLICIES: Final[Mapping[TableName, TableWords]] = MappingProxyType({})

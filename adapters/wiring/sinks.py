@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.capture.mapping import Mapping
@@ -27,6 +28,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None 
         arbitrates=feed.direction == "up",
         displaces=feed.direction == "down",
         target_name=mapping.target,
+        ddl=DdlRules(feed.ddl, feed.select),
         eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
         entry=entry,
     )

@@ -36,12 +36,13 @@ class Passage(enum.Enum):
     HALT = "halt"
 
 
-_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE)
+_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE, DdlKind.ALTERED)
+_UNSTAMPED = (DdlKind.TRUNCATE, DdlKind.ALTERED)
 
 
 def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> Passage:
     """Say what becomes of a statement; `passed`: (source, number) of the one that the operator declared done or
-    skipped.  `stamps`: rows are compared by stamps, and a TRUNCATE has none.
+    skipped.  `stamps`: rows are compared by stamps: a TRUNCATE has none, and a table with them has others beside it.
 
     One that has run at the target already is applied as well, which is to read its tables anew."""
     if passed == (ddl.source, ddl.number):
@@ -50,7 +51,7 @@ def judge(ddl: Ddl, passed: tuple[str, int] | None, *, stamps: bool = False) -> 
         return Passage.APPLY
     if ddl.kind is DdlKind.UNRELATED:
         return Passage.PASS
-    applied = ddl.elsewhere is None and ddl.kind in _APPLIED and not (stamps and ddl.kind is DdlKind.TRUNCATE)
+    applied = ddl.elsewhere is None and ddl.kind in _APPLIED and not (stamps and ddl.kind in _UNSTAMPED)
     return Passage.APPLY if applied else Passage.HALT
 
 

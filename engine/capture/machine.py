@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
+from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.mapping import Mapping, TableMapping
 from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, Sites, Untraceable
@@ -86,7 +85,7 @@ class CaptureMachine:
         loop, echoes, seen = self._loop, self._echoes, None
         for source in chunk.transactions:
             if source.ddl is not None:
-                ddl = self._related(source.ddl)
+                ddl = related(source.ddl, self._mapping, between_sites=self._between is not None)
                 if self._between is not None:
                     ddl = ruled(ddl, self._between)
                 if echoes is not None and ddl.kind is not DdlKind.UNRELATED:
@@ -184,19 +183,6 @@ class CaptureMachine:
             return table.apply(row)
         except Untold as error:
             raise _Unfiltered(_untold(table.source, str(error), self._last)) from None
-
-    def _related(self, ddl: Ddl) -> Ddl:
-        """Returns a statement with those of its tables and databases alone that the feed takes; one that names only
-        others says nothing to it."""
-        if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
-            return ddl
-        tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
-        databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
-        if tables or databases:
-            shared = ddl.kind is DdlKind.TRUNCATE and any(map(self._mapping.shared, tables))
-            kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
-            return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
-        return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
 
 
 class _Unfiltered(Exception):

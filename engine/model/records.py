@@ -235,11 +235,14 @@ class RowChange(msgspec.Struct, array_like=True, gc=False):
 
 
 class DdlKind(enum.StrEnum):
-    """Kind of statement to the barrier: it applies the first three, passes UNRELATED, halts on OTHER."""
+    """Kind of statement to the barrier: it applies the first four, passes UNRELATED, halts on OTHER.
+
+    ALTERED: tables are dropped or renamed, or their columns and keys changed in a way that the target can follow."""
 
     CREATE_TABLE = "create table"
     ADD_COLUMN = "add column"
     TRUNCATE = "truncate"
+    ALTERED = "altered"
     UNRELATED = "unrelated"
     OTHER = "other"
 

@@ -101,7 +101,7 @@ CAPTURE = (
     Mutant(
         "related-statement-passed",
         """
-        @ CaptureMachine._related
+        @ concern.related
         - tables or databases
         + tables == ddl.tables or databases
         """,
@@ -110,16 +110,16 @@ CAPTURE = (
     Mutant(
         "emptied-with-the-rows-of-others",
         """
-        @ CaptureMachine._related
-        - DdlKind.OTHER if shared else ddl.kind
-        + ddl.kind
+        @ concern.related
+        - returns or _is_of_others(ddl.kind, tables, mapping)
+        + returns
         """,
         "a TRUNCATE takes the rows of other sources that are in the same table of the target",
     ),
     Mutant(
         "dropped-database-passed",
         """
-        @ CaptureMachine._related
+        @ concern.related
         - tables or databases
         + tables
         """,

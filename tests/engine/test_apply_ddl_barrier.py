@@ -22,6 +22,7 @@ def test_every_kind_has_its_passage() -> None:
         DdlKind.CREATE_TABLE: Passage.APPLY,
         DdlKind.ADD_COLUMN: Passage.APPLY,
         DdlKind.TRUNCATE: Passage.APPLY,
+        DdlKind.ALTERED: Passage.APPLY,
         DdlKind.UNRELATED: Passage.PASS,
         DdlKind.OTHER: Passage.HALT,
     }
@@ -32,6 +33,12 @@ def test_what_the_operator_declared_done_passes_and_nothing_else_does(kind: DdlK
     assert judge(ddl(kind), ("0-1", 7)) is Passage.PASS
     assert judge(ddl(kind), ("0-1", 8)) is judge(ddl(kind), None)
     assert judge(ddl(kind), ("0-2", 7)) is judge(ddl(kind), None)
+
+
+def test_a_table_whose_rows_have_stamps_is_not_altered_by_itself() -> None:
+    """Its tombstones and triggers would have to change with it."""
+    assert judge(ddl(DdlKind.ALTERED), None, stamps=True) is Passage.HALT
+    assert judge(ddl(DdlKind.ADD_COLUMN), None, stamps=True) is Passage.APPLY
 
 
 def test_the_alarm_says_what_where_and_what_to_do() -> None:

@@ -109,13 +109,11 @@ class CapturedLog(FeedLog):
 
 
 def classified(chunk: SourceChunk, scheme: str, *, folded: bool = False) -> SourceChunk:
-    """The chunk with its DDL statement, if it is one, read; `folded` as in `adapters.ddl.translate.classify`."""
+    """The chunk with its DDL statement, if it is one, read; `folded` as in `adapters.ddl.classify.classify`."""
     first = chunk.transactions[0] if chunk.transactions else None
     if first is None or first.ddl is None:
         return chunk
-    from tidelock.adapters.ddl.translate import (
-        classify,  # sqlglot takes a quarter of a second to import, and DDL is rare
-    )
+    from tidelock.adapters.ddl.classify import classify  # DDL is rare
 
     read = classify(first.ddl, "mariadb" if scheme == "mariadb" else "mysql", folded=folded)
     return msgspec.structs.replace(chunk, transactions=[msgspec.structs.replace(first, ddl=read)])

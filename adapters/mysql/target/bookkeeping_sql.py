@@ -142,6 +142,15 @@ class BookkeepingSql:
         groups = self._fencing.feed if everywhere else self._mine
         return f"DELETE FROM {self._table}parked WHERE {groups} AND {named(table)}".encode()
 
+    async def has_parked(
+        self, session: TargetSession, tables: Sequence[TableName], *, everywhere: bool = False
+    ) -> bool:
+        """Tell whether anything is parked for one of the tables; `everywhere`: in any group of the feed."""
+        groups = self._fencing.feed if everywhere else self._mine
+        names = " OR ".join(f"({named(name)})" for name in tables)
+        rows = f"SELECT 1 FROM {self._table}parked WHERE {groups} AND ({names}) LIMIT 1"
+        return bool((await session.ask(rows)).rows)
+
     def pass_ddl(self, ddl: Ddl) -> bytes:
         """Note that a DDL statement ran; changes no row for an older owner."""
         passed = text(f"{ddl.source}:{ddl.number}")

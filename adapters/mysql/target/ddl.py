@@ -11,7 +11,7 @@ Between sites a statement carries a mark, and its text is stored before it runs:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tidelock.adapters.bookkeeping import statements as statements_of_feeds
 from tidelock.adapters.mysql.schema import read_tables
@@ -23,7 +23,7 @@ from tidelock.adapters.mysql.target.literals import text
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import Failure
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
 
@@ -46,9 +46,15 @@ class DdlRunner:
         self._number = number
 
     async def run(
-        self, ddl: Ddl, statements: Sequence[str], along: Sequence[bytes], votes: Mapping[int, int], id: EffectId
+        self,
+        ddl: Ddl,
+        translated: Callable[[TargetSession], Awaitable[list[str]]],
+        along: Sequence[bytes],
+        votes: Mapping[int, int],
+        id: EffectId,
     ) -> Failure | None:
-        """Run the translated `statements` of `ddl`, unless they ran; those `along` go with a DELETE among them.
+        """Run what `ddl` is `translated` to at the tables as they are, unless it ran; those `along` go with a DELETE
+        among them, else with the note.
 
         `votes` (group to epoch): owners that must stay until the statements have run.  `id`: what a DELETE is marked
         with, as a batch is.
@@ -57,6 +63,8 @@ class DdlRunner:
         async def run(session: TargetSession) -> None:
             if await self._has_passed(session, ddl):
                 return
+            async with session.transaction():
+                statements = await translated(session)
             marked = await self._announced(session, ddl, statements)
             worker = await self._fencing.open(self._number)
             try:
@@ -65,7 +73,9 @@ class DdlRunner:
                     await self._fencing.fence_votes(session, votes)
                     marks = self._bookkeeping.marks(session, id)
                     for statement, text in zip(statements, marked, strict=True):
-                        await _run(statement, text, session, worker, along, marks)
+                        await _run(ddl, statement, text, session, worker, along, marks)
+                    if along and ddl.kind is not DdlKind.TRUNCATE:
+                        await session.run(list(along))
                     await session.commit()
             finally:
                 await worker.close()
@@ -112,6 +122,7 @@ class DdlRunner:
 
 
 async def _run(
+    ddl: Ddl,
     statement: str,
     marked: str,
     fenced: TargetSession,
@@ -134,7 +145,7 @@ async def _run(
         match code_of(failed.error):
             case int(code) if code == TABLE_EXISTS:
                 return
-            case int(code) if code == COLUMN_EXISTS:
+            case int(code) if code == COLUMN_EXISTS and ddl.kind is DdlKind.ADD_COLUMN:
                 await _check_columns(statement, worker)
             case _:
                 raise

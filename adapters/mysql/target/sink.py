@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
+from tidelock.adapters.mysql.schema import read_tables
 from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
@@ -40,7 +41,7 @@ from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.suspect_scan import SuspectScan
 from tidelock.adapters.mysql.target.takeover import Takeover
-from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
+from tidelock.adapters.ports.sink import BatchAnswer, Control
 from tidelock.adapters.target import referring_rows
 from tidelock.adapters.target.chunks import ChunkSink
 from tidelock.adapters.target.displaced import any_displaces
@@ -89,7 +90,7 @@ class MySqlSink(ChunkSink):
         self._control = ControlSession(self._fencing)
         self._ddl = DdlRunner(self._control, self._fencing, self._bookkeeping, ddl_number)
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
-        self._target_name = options.target_name
+        self._target_name, self._rules = options.target_name, options.ddl
         self._statements: dict[Binding, TableStatements] = {}
         self._checked: dict[Binding, StampedStatements] = {}
         conflicts = ConflictSql(schema, options.feed, options.group, options.sites)
@@ -270,14 +271,20 @@ class MySqlSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> events.DdlApplied | events.DdlFailed:
         """Run a statement once (`ddl`), and read the tables."""
-        try:
-            statements = translate(effect.ddl, "mysql", self._target_name, self._copying.tables)
-            empty = emptied(effect.ddl, self._target_name)
-        except TargetError as error:
-            return events.DdlFailed(effect.id, outcome(error))
-        along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
+        along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
+
+        async def statements(session: TargetSession) -> list[str]:
+            there = await read_tables(session.connection, tables)
+            changed = reshaped(effect.ddl, self._target_name)
+            if changed and await self._bookkeeping.has_parked(session, changed, everywhere=bool(votes)):
+                raise rows_first(effect.ddl)
+            return translate(effect.ddl, "mysql", self._target_name, there, self._rules)
+
         failed = await self._ddl.run(effect.ddl, statements, along, votes, effect.id)
         return await self.pass_ddl(effect, tables) if failed is None else events.DdlFailed(effect.id, failed)
+
+    def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:
+        return emptied(effect.ddl, self._target_name, self._rules)
 
     async def pass_ddl(
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]
@@ -288,7 +295,7 @@ class MySqlSink(ChunkSink):
             return events.DdlFailed(effect.id, found)
         self._forget_tables()
         self._copying.tables = found
-        return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+        return events.DdlApplied(effect.id, found, self._emptied(effect))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """A target that cannot be reached does not hear of it; the caller tells the operator."""

@@ -11,7 +11,7 @@ followed by Kafka offsets and replication slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import asyncpg
 
@@ -158,6 +158,18 @@ class BookkeepingSql:
         """Delete what is parked for the table, which goes with its rows; `everywhere`: in all groups of the feed."""
         name = f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
         return f"DELETE FROM {self.parked} WHERE {self._ours if everywhere else self.mine} AND {name}"
+
+    async def has_parked(
+        self,
+        connection: asyncpg.Connection[asyncpg.Record],
+        tables: Sequence[TableName],
+        *,
+        everywhere: bool = False,
+    ) -> bool:
+        """Tell whether anything is parked for one of the tables; `everywhere`: in any group of the feed."""
+        names = ", ".join(f"({text(name.schema)}, {text(name.table)})" for name in tables)
+        rows = f"{self.parked} WHERE {self._ours if everywhere else self.mine} AND (table_schema, table_name)"
+        return bool(await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {rows} IN ({names}))"))
 
     def fence_votes(self, votes: Mapping[int, int]) -> list[str]:
         """Keep each group at the epoch of its vote until the transaction ends."""

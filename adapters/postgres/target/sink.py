@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.arbitration import Arbitration
@@ -54,7 +54,7 @@ from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.adapters.target.referring_rows import going
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol import effects, events
 from tidelock.engine.protocol.steps import Step
@@ -83,7 +83,7 @@ class PostgresSink(ChunkSink):
         )
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
-        self._target_name = options.target_name
+        self._target_name, self._rules = options.target_name, options.ddl
         self._sister = options.sites.sister if options.sites is not None else ""
         self._replace, self._displaces = options.replace, options.displaces
         self._zero_dates = zero_dates
@@ -310,33 +310,47 @@ class PostgresSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> events.DdlApplied | events.DdlFailed:
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
+
+        async def statements(session: TargetSession) -> list[str]:
+            there = await read_tables(session.connection, tables)
+            changed = reshaped(effect.ddl, self._target_name)
+            if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
+                raise rows_first(effect.ddl)
+            translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules)
+            translated = told(effect.ddl, self._target_name(effect.ddl.tables[0]), translated, self._sister)
+            gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
+            return [*self._bookkeeping.fence_votes(votes), *translated, *gone]
+
         try:
-            empty = emptied(effect.ddl, self._target_name)
-            translated = self._translated(effect.ddl)
+            return await self._pass(effect, tables, statements)
         except TargetError as error:
             return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
-        gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
-        return await self._pass(effect, tables, [*self._bookkeeping.fence_votes(votes), *translated, *gone])
-
-    def _translated(self, ddl: Ddl) -> list[str]:
-        """Returns what a statement becomes.  Raises TargetError."""
-        translated = translate(ddl, "postgres", self._target_name, self._tables)
-        if not ddl.path or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
-            return translated
-        return told(ddl, self._target_name(ddl.tables[0]), translated, self._sister)
 
     async def pass_ddl(
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]
     ) -> events.DdlApplied | events.DdlFailed:
         """Note that a statement has passed without us, and read the tables."""
-        return await self._pass(effect, tables, [])
+
+        async def nothing(_: TargetSession) -> list[str]:
+            return []
+
+        return await self._pass(effect, tables, nothing)
+
+    def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:
+        return emptied(effect.ddl, self._target_name, self._rules)
 
     async def _pass(
-        self, effect: effects.ApplyDdl, tables: Sequence[TableName], statements: Sequence[str]
+        self,
+        effect: effects.ApplyDdl,
+        tables: Sequence[TableName],
+        statements: Callable[[TargetSession], Awaitable[list[str]]],
     ) -> events.DdlApplied | events.DdlFailed:
+        """Run what `statements` says of the tables as they are, unless the statement has passed.  Raises TargetError.
+        """
+
         async def pass_once(session: TargetSession) -> dict[TableName, TargetTable]:
             if await self._bookkeeping.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
-                note = self._bookkeeping.pass_ddl(effect.id, effect.ddl, statements)
+                note = self._bookkeeping.pass_ddl(effect.id, effect.ddl, await statements(session))
                 await session.run(["BEGIN", *note, "COMMIT"])
             return await read_tables(session.connection, tables)
 
@@ -345,7 +359,7 @@ class PostgresSink(ChunkSink):
             return events.DdlFailed(effect.id, found)
         self._forget_tables()
         self._tables = found
-        return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+        return events.DdlApplied(effect.id, found, self._emptied(effect))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """Mark what asks for these tables as refused; a target that cannot be reached does not hear of it."""

@@ -17,8 +17,10 @@ from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 
 def told(ddl: Ddl, table: TableName, statements: Sequence[str], sister: str) -> list[str]:
-    """Returns the `statements` that `ddl` becomes for `table`, with those around them.  `sister`: the feed that goes
-    back, if any."""
+    """Returns the `statements` that `ddl` becomes for `table`, with those around them if it came by sites.  `sister`:
+    the feed that goes back, if any."""
+    if not (ddl.path and statements) or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
+        return [*statements]
     behind = form_messages.tell(table, ddl.path, text)
     if ddl.kind is DdlKind.CREATE_TABLE:
         return [*statements, *(_published(table, sister) if sister else ()), behind]

@@ -1,0 +1,279 @@
+"""Reads the clauses of ALTER TABLE, and CREATE and DROP INDEX, as operations.
+
+What is not known raises `NotPlain`, as everywhere in this grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from tidelock.adapters.ddl.lexer import NotPlain, Reader
+from tidelock.adapters.ddl.operations import (
+    AddColumn,
+    AddPrimaryKey,
+    AddUnique,
+    AlterTable,
+    Clause,
+    DropColumn,
+    DropIndex,
+    DropPrimaryKey,
+    NotCarried,
+    RenameColumn,
+    RenameIndex,
+    Rowless,
+)
+from tidelock.adapters.ddl.parser import foreign_key, new_column, read_column, table_name, unique_key
+
+_STORAGE: Final = frozenset((
+    "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
+    "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "ENCRYPTION", "PAGE_COMPRESSED", "MAX_ROWS", "MIN_ROWS",
+    "AVG_ROW_LENGTH", "CHECKSUM", "PACK_KEYS", "DELAY_KEY_WRITE", "COMPRESSION", "CHARSET", "COLLATE",
+    "CHARACTER", "DEFAULT", "NOWAIT",
+))  # fmt: skip
+"""Options of a table that change no row: a character set here is that of columns to come."""
+_ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
+_INDEXES: Final = ("INDEX", "KEY", "FULLTEXT", "SPATIAL")
+
+
+def altered(reader: Reader, schema: str) -> AlterTable:
+    """Reads a statement after `ALTER TABLE`.  Raises NotPlain."""
+    reader.take("IF", "EXISTS")
+    table = table_name(reader, schema)
+    if reader.take("WAIT"):
+        reader.number()
+    reader.take("NOWAIT")
+    clauses: list[Clause] = []
+    while True:
+        clauses += _clause(reader)
+        if reader.ended:
+            break
+        reader.expect(",")
+    return AlterTable(table, tuple(clauses))
+
+
+def index_made(reader: Reader, schema: str) -> AlterTable:
+    """Reads a statement after `CREATE`, about an index.  Raises NotPlain."""
+    unique = reader.take("UNIQUE")
+    reader.take("FULLTEXT") or reader.take("SPATIAL")
+    reader.expect("INDEX")
+    reader.take("IF", "NOT", "EXISTS")
+    name = reader.name()
+    if reader.take("USING"):
+        reader.name()
+    reader.expect("ON")
+    table = table_name(reader, schema)
+    clause = _unique(reader, name) if unique else Rowless("an index")
+    if not unique:
+        _past(reader)
+    for option in ("ALGORITHM", "LOCK"):
+        if reader.take(option):
+            reader.take("=")
+            reader.name()
+    return AlterTable(table, (clause,))
+
+
+def index_dropped(reader: Reader, schema: str) -> AlterTable:
+    """Reads a statement after `DROP INDEX`.  Raises NotPlain."""
+    reader.take("IF", "EXISTS")
+    name = reader.name()
+    reader.expect("ON")
+    table = table_name(reader, schema)
+    while not reader.ended:
+        if not (reader.take("ALGORITHM") or reader.take("LOCK")):
+            raise NotPlain(reader.rest())
+        reader.take("=")
+        reader.name()
+    clause = DropPrimaryKey() if name.upper() == "PRIMARY" else DropIndex(name)
+    return AlterTable(table, (clause,))
+
+
+def _clause(reader: Reader) -> list[Clause]:
+    word = reader.peek()
+    read = _CLAUSES.get(word)
+    if read is not None:
+        reader.next()
+        return read(reader)
+    if word in _ROWLESS_PARTS and reader.peek(1) == "PARTITION":
+        _past(reader, groups=True)
+        return [Rowless("a partition's storage")]
+    if word in _STORAGE:
+        _past(reader)
+        return [Rowless("an option of the table")]
+    if word in ("ENABLE", "DISABLE") and reader.peek(1) == "KEYS":
+        _past(reader)
+        return [Rowless("an option of the table")]
+    if word == "FORCE":
+        reader.next()
+        return [Rowless("an option of the table")]
+    raise NotPlain(reader.rest())
+
+
+# ------------------------------------------------------------------ ADD
+
+
+def _add(reader: Reader) -> list[Clause]:
+    if reader.peek() == "PARTITION":
+        _past(reader, groups=True)
+        return [Rowless("a partition")]
+    if reader.peek() in _INDEXES:
+        _past(reader)
+        return [Rowless("an index")]
+    name = ""
+    if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+        reader.take("IF", "NOT", "EXISTS")
+        name = reader.name()
+    if reader.take("PRIMARY", "KEY"):
+        key = unique_key(reader, "PRIMARY")
+        return [NotCarried("a primary key", key.opaque) if key.opaque else AddPrimaryKey(key.columns)]
+    if reader.take("UNIQUE"):
+        reader.take("KEY") or reader.take("INDEX")
+        reader.take("IF", "NOT", "EXISTS")
+        if reader.peek() not in ("(", "USING"):
+            name = reader.name()
+        return [_unique(reader, name)]
+    if reader.take("FOREIGN", "KEY"):
+        reader.take("IF", "NOT", "EXISTS")
+        foreign_key(reader)
+        return [Rowless("a foreign key that only refuses")]
+    if reader.take("CHECK"):
+        reader.skip_group()
+        reader.take("NOT")
+        reader.take("ENFORCED")
+        return [Rowless("a CHECK")]
+    reader.take("COLUMN")
+    reader.take("IF", "NOT", "EXISTS")
+    if not reader.take("("):
+        added: list[Clause] = [AddColumn(new_column(reader))]
+        _place(reader)
+        return added
+    added = [AddColumn(new_column(reader))]
+    while reader.take(","):
+        added.append(AddColumn(new_column(reader)))
+    reader.expect(")")
+    return added
+
+
+def _unique(reader: Reader, name: str) -> Clause:
+    key = unique_key(reader, name)
+    if key.opaque:
+        return Rowless("a unique index that a target cannot compare by, and which is left out there")
+    return AddUnique(name or key.columns[0], key.columns)
+
+
+# ------------------------------------------------------------------ DROP
+
+
+def _drop(reader: Reader) -> list[Clause]:
+    if reader.take("PRIMARY", "KEY"):
+        return [DropPrimaryKey()]
+    if reader.take("PARTITION"):
+        _past(reader)
+        return [NotCarried("DROP PARTITION", "it removes rows, and the log does not tell which")]
+    what = next((words for words in _DROPPED if reader.take(*words)), None)
+    if what is None:
+        reader.take("COLUMN")
+    reader.take("IF", "EXISTS")
+    name = reader.name()
+    if what is None:
+        reader.take("RESTRICT") or reader.take("CASCADE")
+        return [DropColumn(name)]
+    if name.upper() == "PRIMARY" and what != ("FOREIGN", "KEY"):
+        return [DropPrimaryKey()]
+    return [DropIndex(name, _DROPPED[what])]
+
+
+_DROPPED: Final[dict[tuple[str, ...], Literal["index", "foreign key", "constraint"]]] = {
+    ("INDEX",): "index", ("KEY",): "index", ("FOREIGN", "KEY"): "foreign key",
+    ("CHECK",): "constraint", ("CONSTRAINT",): "constraint",
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------ all others
+
+
+def _rename(reader: Reader) -> list[Clause]:
+    if reader.take("COLUMN"):
+        reader.take("IF", "EXISTS")
+        name = reader.name()
+        reader.expect("TO")
+        return [RenameColumn(name, reader.name())]
+    if reader.take("INDEX") or reader.take("KEY"):
+        reader.take("IF", "EXISTS")
+        name = reader.name()
+        reader.expect("TO")
+        return [RenameIndex(name, reader.name())]
+    raise NotPlain("RENAME among other clauses")
+
+
+def _modify(reader: Reader) -> list[Clause]:
+    reader.take("COLUMN")
+    reader.take("IF", "EXISTS")
+    return [_changed(reader, reader.peek())]
+
+
+def _change(reader: Reader) -> list[Clause]:
+    reader.take("COLUMN")
+    reader.take("IF", "EXISTS")
+    reader.name()
+    return [_changed(reader, reader.peek())]
+
+
+def _changed(reader: Reader, _: str) -> Clause:
+    column, _definition = read_column(reader)
+    _place(reader)
+    return NotCarried(
+        f"another definition of column {column.name}",
+        "it may change values of rows that are there, by the type that the column had before, which the log does not "
+        "tell",
+    )
+
+
+def _alter(reader: Reader) -> list[Clause]:
+    checks = reader.peek() in ("CHECK", "CONSTRAINT")
+    _past(reader)
+    if checks:
+        return [NotCarried("ALTER CHECK", "the target may have the CHECK as well, which would refuse rows")]
+    return [Rowless("a default, or whether an index is used")]
+
+
+def _convert(reader: Reader) -> list[Clause]:
+    _past(reader)
+    return [NotCarried("CONVERT", "it may change the types and the order of texts in rows that are there")]
+
+
+def _partition(reader: Reader) -> list[Clause]:
+    _past(reader, groups=True)
+    return [Rowless("how the table is partitioned")]
+
+
+def _moved_partition(reader: Reader) -> list[Clause]:
+    _past(reader, groups=True)
+    return [NotCarried("a change of a partition", "it removes or brings rows, and the log does not tell which")]
+
+
+def _removed(reader: Reader) -> list[Clause]:
+    reader.expect("PARTITIONING")
+    return [Rowless("how the table is partitioned")]
+
+
+_CLAUSES: Final[dict[str, Callable[[Reader], list[Clause]]]] = {
+    "ADD": _add, "DROP": _drop, "RENAME": _rename, "MODIFY": _modify, "CHANGE": _change, "ALTER": _alter,
+    "CONVERT": _convert, "PARTITION": _partition, "TRUNCATE": _moved_partition, "EXCHANGE": _moved_partition,
+    "DISCARD": _moved_partition, "IMPORT": _moved_partition, "REMOVE": _removed,
+}  # fmt: skip
+
+
+def _place(reader: Reader) -> None:
+    """Goes past the place of a column among the others."""
+    if not reader.take("FIRST") and reader.take("AFTER"):
+        reader.name()
+
+
+def _past(reader: Reader, *, groups: bool = False) -> None:
+    """Goes to the end of the clause; `groups`: which is that of the statement."""
+    while not reader.ended and (groups or reader.peek() != ","):
+        if reader.peek() == "(":
+            reader.skip_group()
+        else:
+            reader.next()

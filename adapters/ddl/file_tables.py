@@ -1,0 +1,141 @@
+"""The tables of a target as a file of statements makes them: what `tidelock ddl plan` judges the next statement by.
+
+A table that the file does not make is taken to be as a statement about it needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.operations import (
+    AddColumn,
+    AddPrimaryKey,
+    AddUnique,
+    AlterTable,
+    Clause,
+    CreateLike,
+    DropColumn,
+    DropIndex,
+    DropPrimaryKey,
+    DropTable,
+    Operation,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+)
+from tidelock.adapters.schema.create_table import column_type, index_name
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+
+
+class FileTables:
+    """The target's tables.  `assumed`: those that no statement has made.  Columns have their names at the source."""
+
+    def __init__(self, dialect: Dialect, target_name: Callable[[TableName], TableName]) -> None:
+        self.tables: dict[TableName, TargetTable] = {}
+        self.assumed: list[TableName] = []
+        self._dialect, self._target_name = dialect, target_name
+
+    def made(self, source: SourceTable) -> None:
+        """Note that a table is there, made by CREATE TABLE."""
+        name = self._target_name(source.name)
+        uniques = tuple(
+            replace(unique, name=self._primary(name) if unique.name == "PRIMARY" else self._index(name, unique.name))
+            for unique in source.uniques
+            if not unique.opaque
+        )
+        columns = tuple(map(self._column, source.columns))
+        self.tables[name] = TargetTable(name, columns, source.primary_key, uniques)
+
+    def assume(self, operations: Sequence[Operation]) -> None:
+        """Take tables that the file has not made to be as these operations need them."""
+        made: set[TableName] = set()
+        for one in operations:
+            name = self._target_name(one.like if isinstance(one, CreateLike) else one.table)
+            if isinstance(one, RenameTable):
+                made.add(self._target_name(one.to))
+            if name in self.tables or name in made:
+                continue
+            clauses = one.clauses if isinstance(one, AlterTable) else ()
+            self.assumed.append(name)
+            self.tables[name] = self._assumed(name, clauses)
+
+    def follow(self, operations: Sequence[Operation]) -> None:
+        """Note what operations do, once they have run."""
+        for one in operations:
+            name = self._target_name(one.table)
+            match one:
+                case DropTable():
+                    self.tables.pop(name, None)
+                case RenameTable():
+                    if (moved := self.tables.pop(name, None)) is not None:
+                        to = self._target_name(one.to)
+                        self.tables[to] = replace(moved, name=to)
+                case CreateLike():
+                    self.tables[name] = replace(self.tables[self._target_name(one.like)], name=name)
+                case AlterTable():
+                    for clause in one.clauses:
+                        self.tables[name] = self._altered(self.tables[name], clause)
+
+    def added(self, source: TableName, columns: Sequence[SourceColumn]) -> None:
+        """Note columns that a statement adds, where the table is known."""
+        name = self._target_name(source)
+        if name in self.tables:
+            table = self.tables[name]
+            self.tables[name] = replace(table, columns=(*table.columns, *map(self._column, columns)))
+
+    def _column(self, column: SourceColumn) -> TargetColumn:
+        return TargetColumn(column.name, column_type(column, self._dialect), nullable=column.nullable)
+
+    def _altered(self, table: TargetTable, clause: Clause) -> TargetTable:
+        match clause:
+            case AddColumn():
+                return replace(table, columns=(*table.columns, self._column(clause.new.column)))
+            case DropColumn():
+                gone = clause.name.lower()
+                columns = tuple(c for c in table.columns if c.name.lower() != gone)
+                uniques = tuple(u for u in table.uniques if gone not in {c.lower() for c in u.columns})
+                return replace(table, columns=columns, uniques=uniques)
+            case RenameColumn():
+                columns = tuple(
+                    replace(c, name=clause.to) if c.name.lower() == clause.name.lower() else c for c in table.columns
+                )
+                return replace(table, columns=columns)
+            case DropPrimaryKey():
+                return replace(table, key=(), uniques=tuple(u for u in table.uniques if u.columns != table.key))
+            case AddPrimaryKey():
+                key = UniqueKey(self._primary(table.name), clause.columns)
+                return replace(table, key=clause.columns, uniques=(key, *table.uniques))
+            case AddUnique():
+                made = UniqueKey(self._index(table.name, clause.name), clause.columns)
+                return replace(table, uniques=(*table.uniques, made))
+            case DropIndex():
+                names = (clause.name.lower(), self._index(table.name, clause.name).lower())
+                return replace(table, uniques=tuple(u for u in table.uniques if u.name.lower() not in names))
+            case RenameIndex():
+                names = (clause.name.lower(), self._index(table.name, clause.name).lower())
+                to = self._index(table.name, clause.to)
+                uniques = tuple(replace(u, name=to) if u.name.lower() in names else u for u in table.uniques)
+                return replace(table, uniques=uniques)
+            case _:
+                return table
+
+    def _index(self, table: TableName, name: str) -> str:
+        return index_name(self._dialect, table, name)
+
+    def _primary(self, table: TableName) -> str:
+        return "PRIMARY" if self._dialect == "mysql" else f"{table.table}_pkey"
+
+    def _assumed(self, name: TableName, clauses: Sequence[Clause]) -> TargetTable:
+        names = dict.fromkeys(c.name for c in clauses if isinstance(c, DropColumn | RenameColumn))
+        table = TargetTable(name, tuple(TargetColumn(column, "?") for column in names), ())
+        for clause in clauses:
+            if isinstance(clause, DropPrimaryKey):
+                table = self._altered(table, AddPrimaryKey(("?",)))
+            elif isinstance(clause, DropIndex | RenameIndex):
+                table = self._altered(table, AddUnique(clause.name, ("?",)))
+        return table

@@ -1,0 +1,155 @@
+"""What operations on whole tables become at a target; those of ALTER TABLE: `altered_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tidelock.adapters.config.feed import TableRule
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.altered_table import alter_table
+from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, RenameTable
+from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
+from tidelock.adapters.ddl.statement import operations
+from tidelock.adapters.schema.create_table import identifier, qualified
+from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.schema import TargetTable
+
+
+def followed(
+    ddl: Ddl,
+    dialect: Dialect,
+    target_name: Callable[[TableName], TableName],
+    tables: Mapping[TableName, TargetTable],
+    rules: DdlRules,
+) -> list[str]:
+    """Returns what an ALTERED statement becomes, of what is still to be done.  Raises NotFollowed, NotPlain,
+    TargetError.  `tables`: the target's, as they are now."""
+    return _Followed(ddl, dialect, target_name, tables, rules).statements()
+
+
+class _Followed:
+    """One statement on its way to the target."""
+
+    def __init__(
+        self,
+        ddl: Ddl,
+        dialect: Dialect,
+        target_name: Callable[[TableName], TableName],
+        tables: Mapping[TableName, TargetTable],
+        rules: DdlRules,
+    ) -> None:
+        self._ddl, self._dialect, self._rules = ddl, dialect, rules
+        self._target_name, self._tables = target_name, tables
+
+    def statements(self) -> list[str]:
+        """Returns the statements, in order."""
+        made: list[str] = []
+        renames: list[RenameTable] = []
+        for one in operations(self._ddl):
+            match one:
+                case RenameTable():
+                    renames.append(one)
+                case DropTable():
+                    made += self._dropped(one)
+                case CreateLike():
+                    made += self._made_like(one)
+                case AlterTable():
+                    made += self._altered(one)
+        return made + (self._renamed(renames) if renames else [])
+
+    def _taken(self, name: TableName) -> TableName | None:
+        """Returns a table of the statement as the log's rows name it; None where the feed does not take it."""
+        folded = TableName(name.schema.lower(), name.table.lower())
+        return next((one for one in (name, folded) if one in self._ddl.tables), None)
+
+    def _dropped(self, drop: DropTable) -> list[str]:
+        table = self._taken(drop.table)
+        if table is None or not self._rules.admits(drop.kind, "DROP TABLE") or self._rules.keeps(drop.kind):
+            return []
+        return [f"DROP TABLE IF EXISTS {self._qualified(self._target_name(table))}"]
+
+    def _made_like(self, made: CreateLike) -> list[str]:
+        table = self._taken(made.table)
+        if table is None or not self._rules.admits(made.kind, "CREATE TABLE"):
+            return []
+        self._require_same_rule(table, made.like)
+        place, like = self._target_name(table), self._target_name(made.like)
+        if like not in self._tables:
+            raise NotFollowed(f"the target has no table {like}, in whose form {place} is to be made")
+        form = f"(LIKE {self._qualified(like)} INCLUDING ALL)"
+        if self._dialect == "mysql":
+            form = f"LIKE {self._qualified(like)}"
+        return [f"CREATE TABLE IF NOT EXISTS {self._qualified(place)} {form}"]
+
+    def _altered(self, alter: AlterTable) -> list[str]:
+        table = self._taken(alter.table)
+        if table is None:
+            return []
+        place = self._target_name(table)
+        if place not in self._tables:
+            raise NotFollowed(f"the target has no table {place}")
+        return alter_table(replace(alter, table=table), place, self._tables[place], self._dialect, self._rules)
+
+    # ------------------------------------------------------------------ RENAME TABLE
+
+    def _renamed(self, renames: Sequence[RenameTable]) -> list[str]:
+        pairs = [pair for one in renames if (pair := self._pair(one)) is not None]
+        if not pairs or not self._rules.admits("rename_table", "RENAME TABLE") or not self._are_open(pairs):
+            return []
+        if self._dialect == "mysql":
+            words = (f"{self._qualified(one)} TO {self._qualified(to)}" for one, to in pairs)
+            return [f"RENAME TABLE {', '.join(words)}"]
+        made = []
+        for one, to in pairs:
+            if one.schema != to.schema:
+                made.append(f"ALTER TABLE {self._qualified(one)} SET SCHEMA {identifier('postgres', to.schema)}")
+            if one.table != to.table:
+                moved = self._qualified(TableName(to.schema, one.table))
+                made.append(f"ALTER TABLE {moved} RENAME TO {identifier('postgres', to.table)}")
+        return made
+
+    def _pair(self, rename: RenameTable) -> tuple[TableName, TableName] | None:
+        """Returns both names at the target; None where the feed takes neither."""
+        table, to = self._taken(rename.table), self._taken(rename.to)
+        if table is None and to is None:
+            return None
+        if to is None:
+            raise NotFollowed(f"{rename.table} gets a name that the feed does not take, {rename.to}")
+        if table is None:
+            raise NotFollowed(f"{rename.to} is a table that the feed did not take so far, {rename.table}")
+        self._require_same_rule(table, to)
+        return self._target_name(table), self._target_name(to)
+
+    def _are_open(self, pairs: Sequence[tuple[TableName, TableName]]) -> bool:
+        """Tells whether the tables have their old names.  Raises NotFollowed where that cannot be told."""
+        before: dict[TableName, bool] = {}
+        now: dict[TableName, bool] = {}
+        for one, to in pairs:
+            before.setdefault(one, True)
+            before.setdefault(to, False)
+            now[one], now[to] = False, True
+        there = {name: name in self._tables for name in before}
+        if before == now:
+            if self._dialect == "mysql":
+                raise NotFollowed("it exchanges names and leaves no other, so nobody could tell whether it ran")
+            return True
+        if there in (before, now):
+            return there == before
+        found = ", ".join(str(name) for name, is_there in there.items() if is_there) or "none of them"
+        raise NotFollowed(f"of the tables that it renames the target has {found}")
+
+    def _require_same_rule(self, one: TableName, other: TableName) -> None:
+        """Raises NotFollowed where the feed takes other columns or rows of the two."""
+        rules = [_anywhere(self._rules.select(name)) for name in (one, other)]
+        if rules[0] is None or rules[0] != rules[1]:
+            raise NotFollowed(f"the feed takes {one} and {other} by different rules, or not both")
+
+    def _qualified(self, name: TableName) -> str:
+        return qualified(self._dialect, name)
+
+
+def _anywhere(rule: TableRule | None) -> TableRule | None:
+    """Returns a rule without the names of its tables."""
+    return None if rule is None else replace(rule, source="", target="", weight=0)

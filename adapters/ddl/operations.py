@@ -1,0 +1,130 @@
+"""Operations: what a statement of MySQL or MariaDB does to the schema, one by one."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.ddl.parser import NewColumn
+from tidelock.engine.model.records import TableName
+
+Kind: TypeAlias = Literal[
+    "create_table", "drop_table", "rename_table", "truncate", "add_column", "drop_column", "rename_column",
+    "change_column", "keys", "other",
+]  # fmt: skip
+"""The kinds of which the feed's `ddl` says what becomes of them; OTHER always halts."""
+
+
+class DropTable(msgspec.Struct, frozen=True):
+    """A table goes with its rows."""
+
+    table: TableName
+    kind: Kind = "drop_table"
+
+
+class RenameTable(msgspec.Struct, frozen=True):
+    """A table gets another name."""
+
+    table: TableName
+    to: TableName
+    kind: Kind = "rename_table"
+
+
+class CreateLike(msgspec.Struct, frozen=True):
+    """A table is made without rows, in the form of another one."""
+
+    table: TableName
+    like: TableName
+    kind: Kind = "create_table"
+
+
+class AddColumn(msgspec.Struct, frozen=True):
+    """A column is added, whose value in rows that are there is certain."""
+
+    new: NewColumn
+    kind: Kind = "add_column"
+
+
+class DropColumn(msgspec.Struct, frozen=True):
+    """A column goes."""
+
+    name: str
+    kind: Kind = "drop_column"
+
+
+class RenameColumn(msgspec.Struct, frozen=True):
+    """A column gets another name, and stays as it is."""
+
+    name: str
+    to: str
+    kind: Kind = "rename_column"
+
+
+class AddPrimaryKey(msgspec.Struct, frozen=True):
+    """The table gets a primary key."""
+
+    columns: tuple[str, ...]
+    kind: Kind = "keys"
+
+
+class DropPrimaryKey(msgspec.Struct, frozen=True):
+    """The table loses its primary key."""
+
+    kind: Kind = "keys"
+
+
+class AddUnique(msgspec.Struct, frozen=True):
+    """A unique index is made over whole columns.  `name`: as the server chooses it where the statement does not."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: Kind = "keys"
+
+
+class DropIndex(msgspec.Struct, frozen=True):
+    """An index, a foreign key, a CHECK or whatever else bears the name goes; `what`: says which of them."""
+
+    name: str
+    what: Literal["index", "foreign key", "constraint"] = "index"
+    kind: Kind = "keys"
+
+
+class RenameIndex(msgspec.Struct, frozen=True):
+    """An index gets another name."""
+
+    name: str
+    to: str
+    kind: Kind = "keys"
+
+
+class Rowless(msgspec.Struct, frozen=True):
+    """A clause that changes nothing that rows at the target depend on; `what`: in words."""
+
+    what: str
+    kind: Kind = "other"
+
+
+class NotCarried(msgspec.Struct, frozen=True):
+    """A clause that is understood, and which the target does not follow by itself; `why`: in words."""
+
+    what: str
+    why: str
+    kind: Kind = "other"
+
+
+Clause: TypeAlias = (
+    AddColumn | DropColumn | RenameColumn | AddPrimaryKey | DropPrimaryKey | AddUnique | DropIndex | RenameIndex
+    | Rowless | NotCarried
+)  # fmt: skip
+"""What one clause of ALTER TABLE does."""
+
+
+class AlterTable(msgspec.Struct, frozen=True):
+    """The clauses of one statement about one table, in its order."""
+
+    table: TableName
+    clauses: tuple[Clause, ...]
+
+
+Operation: TypeAlias = DropTable | RenameTable | CreateLike | AlterTable

@@ -1,0 +1,182 @@
+"""Writes `docs/reference/schema-changes.md`: what becomes of each schema change, for each pair of databases.
+
+Each cell is what the program itself makes of the statement: `tidelock ddl plan` for a source with statements in its
+log, the comparison of two forms for PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from tidelock.adapters.app.ddl_plan import PlannedStatement, ddl_plan
+from tidelock.adapters.config.loader import read
+from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
+from tidelock.adapters.postgres.logical.relation_changes import ComputedColumn, Form, FormColumn, changed, removed
+from tidelock.engine.model.records import Column, DdlKind, Kind, TableName
+
+_TEXT: Final = """\
+# Schema changes
+
+What a feed makes of the source's schema changes. Every cell is made by the program:
+`python -m tidelock.adapters.reference.schema_changes > docs/reference/schema-changes.md`.
+
+- **applied**: the same change is made at the target, between MySQL and MariaDB.
+- **translated**: the same change is made in the target's own words.
+- **passed**: it means nothing to the rows at the target, which stays as it is. Rows go on.
+- **halts**: the feed stops before it, says what it is and what to do, and goes on after `tidelock ddl done` or `skip`.
+
+Whatever is not read word by word halts, also an executable comment or a backslash in a text. What is applied or
+translated by itself can be changed for a feed with [`ddl`](config.md#ddl); [what each does in
+detail](../explanation/schema-changes.md). Tables: `t` with `id` as its key, `a` with a unique index, `b` and `c`.
+
+## From MySQL and MariaDB
+
+| statement | → MySQL, MariaDB | → PostgreSQL | why it halts |
+|---|---|---|---|
+"""
+_POSTGRES: Final = """
+In feeds between sites (`sites:`) all but CREATE TABLE, ADD COLUMN, TRUNCATE and what passes halts, as it does of a
+table whose rows several tables of the source share.
+
+## From PostgreSQL
+
+PostgreSQL's log has no statements: a change shows in the form of the table that its rows tell, or that the catalogue
+shows. What rows do not depend on is not told, and passes.
+
+| change | → PostgreSQL | → MySQL, MariaDB | why it halts |
+|---|---|---|---|
+"""
+_TABLE: Final = "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c enum('x','y'), UNIQUE KEY by_a (a));\n"
+_BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
+_STATEMENTS: Final = """\
+CREATE TABLE n (id int PRIMARY KEY, a int)
+CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id))
+CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)
+CREATE TABLE n (id int PRIMARY KEY, a int AS (id + 1))
+CREATE TABLE n LIKE t
+CREATE TABLE n SELECT * FROM t
+CREATE OR REPLACE TABLE t (id int PRIMARY KEY)
+DROP TABLE t
+RENAME TABLE t TO n
+ALTER TABLE t RENAME TO n
+RENAME TABLE t TO old, new TO t
+RENAME TABLE t TO swap, u TO t, swap TO u
+TRUNCATE TABLE t
+ALTER TABLE t TRUNCATE PARTITION p
+ALTER TABLE t ADD COLUMN d int
+ALTER TABLE t ADD COLUMN d int NOT NULL DEFAULT 5 AFTER id
+ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP
+ALTER TABLE t ADD COLUMN d int AS (a + 1)
+ALTER TABLE t ADD COLUMN d int AUTO_INCREMENT UNIQUE
+ALTER TABLE t DROP COLUMN b
+ALTER TABLE t RENAME COLUMN a TO d
+ALTER TABLE t DROP COLUMN a, RENAME COLUMN b TO a
+ALTER TABLE t ADD COLUMN d int, DROP COLUMN b, ADD UNIQUE (a, d)
+ALTER TABLE t MODIFY b varchar(20)
+ALTER TABLE t MODIFY c enum('x','y','z') NOT NULL
+ALTER TABLE t CHANGE a d bigint
+ALTER TABLE t ALTER COLUMN a SET DEFAULT 5
+ALTER TABLE t ADD INDEX by_b (b)
+CREATE INDEX by_b ON t (b)
+ALTER TABLE t ADD UNIQUE KEY u (b)
+CREATE UNIQUE INDEX u ON t (b)
+ALTER TABLE t ADD UNIQUE KEY u (b(4))
+DROP INDEX by_a ON t
+ALTER TABLE t RENAME INDEX by_a TO u
+ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, a)
+ALTER TABLE t DROP PRIMARY KEY
+ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id)
+ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON DELETE SET NULL
+ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0)
+ALTER TABLE t DROP CONSTRAINT k
+ALTER TABLE t ALTER CHECK k NOT ENFORCED
+ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4
+ALTER TABLE t DEFAULT CHARACTER SET utf8mb4
+ALTER TABLE t COMMENT 'x', ENGINE=InnoDB, AUTO_INCREMENT=5
+ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4
+ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))
+ALTER TABLE t DROP PARTITION p
+ALTER TABLE t EXCHANGE PARTITION p WITH TABLE n
+CREATE DATABASE other
+DROP DATABASE shop
+CREATE VIEW v AS SELECT 1
+CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET @a = 1
+CREATE PROCEDURE p() SELECT 1
+CREATE USER someone""".splitlines()
+_FEED: Final = "feed: f\nsource: {source}://u:p@source:1\ntarget: {target}\ntables: [{{source: shop.*}}]\n"
+TARGETS: Final = {
+    "mysql": "mysql://u:p@target:1", "mariadb": "mariadb://u:p@target:1", "postgresql": "postgresql://u:p@target:1/d",
+}  # fmt: skip
+
+
+def planned(statement: str, source: str, target: str) -> PlannedStatement:
+    """Returns what a feed makes of a statement, with the table that the page speaks of."""
+    feed = read(_FEED.format(source=source, target=TARGETS[target]), Path("feed.yaml"))
+    return ddl_plan(_TABLE + _BESIDE + statement, feed)[-1]
+
+
+def statements() -> list[str]:
+    """Returns the statements that the page is about."""
+    return list(_STATEMENTS)
+
+
+# ------------------------------------------------------------------ PostgreSQL
+
+_INT, _BIGINT, _LONGER = 23, 20, 1043
+_NAME: Final = TableName("public", "t")
+_ID, _A, _B = (FormColumn(name, _INT, -1, "integer", n) for n, name in enumerate(("id", "a", "b"), 1))
+_FORM: Final = Form(1, _NAME, (_ID, _A, _B), ("id",))
+
+
+def _widened(facts: ColumnFacts) -> tuple[Form, ColumnFacts]:
+    return replace(_FORM, columns=(*_FORM.columns, FormColumn("d", _INT, -1, "integer", 4))), facts
+
+
+_CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
+    ("ADD COLUMN, which may be NULL", *_widened(ColumnFacts(4))),
+    ("ADD COLUMN with a constant default", *_widened(ColumnFacts(4, has_default=True, fill="5"))),
+    ("ADD COLUMN with another default", *_widened(ColumnFacts(4, has_default=True))),
+    ("DROP COLUMN", replace(_FORM, columns=(_ID, _A)), ColumnFacts(0)),
+    ("RENAME COLUMN", replace(_FORM, columns=(_ID, _A, replace(_B, name="d"))), ColumnFacts(3)),
+    ("ALTER COLUMN … TYPE",
+     replace(_FORM, columns=(_ID, _A, replace(_B, type=_BIGINT, spelled="bigint"))), ColumnFacts(3)),
+    ("another primary key", replace(_FORM, primary_key=("id", "a")), ColumnFacts(0)),
+    ("ADD COLUMN … GENERATED", replace(_FORM, computed=(ComputedColumn("g", 4, "a + 1"),)), ColumnFacts(4)),
+    ("ALTER TABLE … RENAME TO, SET SCHEMA", replace(_FORM, name=TableName("public", "n")), ColumnFacts(0)),
+    ("DROP TABLE", None, ColumnFacts(0)),
+    ("DROP and CREATE TABLE of one name", replace(_FORM, oid=2), ColumnFacts(0)),
+    ("NOT NULL, CHECK, DEFAULT, indexes, foreign keys, comments, VACUUM FULL, CLUSTER", _FORM, ColumnFacts(0)),
+)  # fmt: skip
+
+
+def _of_form(after: Form | None, facts: ColumnFacts) -> tuple[str, str, str]:
+    """Returns what becomes of a change at PostgreSQL and at MySQL, and why it halts."""
+    if after is None:
+        return "halts", "halts", removed(_FORM, None).statement
+    columns = [Column(one.name, Kind.INT, length=4, type=one.spelled) for one in after.columns]
+    found = changed(_FORM, after, {one.name: replace(facts, number=one.number) for one in after.columns}, columns)
+    if found is None:
+        return "passed", "passed", ""
+    if found.kind is DdlKind.OTHER:
+        return "halts", "halts", found.statement
+    return "applied", "translated", ""
+
+
+def reference() -> str:
+    """Returns the page."""
+    lines = []
+    for statement in _STATEMENTS:
+        same, postgres = (planned(statement, "mariadb", target) for target in ("mysql", "postgresql"))
+        why = next((one.why.partition(". ")[0] for one in (same, postgres) if one.outcome == "halts"), "")
+        why = why.replace(f": {statement}", "")
+        lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
+    forms = [(name, *_of_form(after, facts)) for name, after, facts in _CHANGES]
+    forms.append(("TRUNCATE", "applied", "applied", ""))
+    return "".join([_TEXT, *lines, _POSTGRES, *(f"| {' | '.join(one)} |\n" for one in forms)])
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,33 @@
+"""What a statement of the source's log is to a feed: its tables, and whether the target may follow it by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.records import Ddl, DdlKind, TableName
+
+
+def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
+    """Returns a statement with those of its tables and databases alone that the feed takes; one that names only others
+    says nothing to it.
+
+    `between_sites`: rows of the other site are on their way in the form, by the key and under the name that such a
+    statement takes away.
+    """
+    if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
+        return ddl
+    tables = tuple(table for table in ddl.tables if mapping.selects(table))
+    databases = tuple(name for name in ddl.databases if mapping.draws_on(name))
+    if not (tables or databases):
+        return replace(ddl, kind=DdlKind.UNRELATED)
+    returns = between_sites and ddl.kind is DdlKind.ALTERED
+    kind = DdlKind.OTHER if returns or _is_of_others(ddl.kind, tables, mapping) else ddl.kind
+    return replace(ddl, kind=kind, tables=tables, databases=databases)
+
+
+def _is_of_others(kind: DdlKind, tables: Sequence[TableName], mapping: Mapping) -> bool:
+    """Would the statement, run at the target, concern rows of other tables of the source?"""
+    return kind in (DdlKind.TRUNCATE, DdlKind.ALTERED) and any(map(mapping.shared, tables))

@@ -1,0 +1,117 @@
+"""Schema changes in the middle of row changes, followed by a feed that runs: both ends are the same at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+
+OPERATOR = 4
+ACCOUNT = "id int PRIMARY KEY, mail varchar(40), v int, old int, UNIQUE KEY by_mail (mail)"
+
+CHANGES = """
+INSERT INTO account VALUES (1, 'a', 10, 0), (2, 'b', 20, 0), (3, 'c', 30, 0), (4, 'd', 40, 0)
+ALTER TABLE account DROP COLUMN old
+INSERT INTO account VALUES (5, 'e', 50)
+ALTER TABLE account RENAME COLUMN v TO w, ADD COLUMN note varchar(20) NOT NULL DEFAULT 'none', COMMENT = 'accounts'
+UPDATE account SET note = 'first', w = w + 1
+INSERT INTO account VALUES (6, 'f', 61, 'six')
+ALTER TABLE account ADD UNIQUE KEY by_w (w)
+UPDATE account SET w = w + 10 ORDER BY w DESC
+UPDATE account SET mail = CONCAT(mail, '!') WHERE id > 2
+DELETE FROM account WHERE id = 6
+INSERT INTO account VALUES (7, 'f!', 71, 'both of 6')
+ALTER TABLE account DROP INDEX by_w
+UPDATE account SET w = 5
+""".strip().splitlines()
+TABLES = """
+INSERT INTO spare VALUES (1, 1), (2, 2)
+RENAME TABLE spare TO kept
+INSERT INTO kept VALUES (3, 3)
+CREATE TABLE form LIKE kept
+INSERT INTO form SELECT * FROM kept
+ALTER TABLE kept DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)
+INSERT INTO kept VALUES (1, 9)
+UPDATE kept SET v = 8 WHERE v = 9
+DROP TABLE form
+CREATE TABLE form (id int PRIMARY KEY, x int, KEY plain (x))
+INSERT INTO form VALUES (1, 1)
+DROP INDEX plain ON form
+ALTER TABLE form ADD CONSTRAINT positive CHECK (x > 0), ALTER COLUMN x SET DEFAULT 5, ADD INDEX again (x)
+INSERT INTO form VALUES (2, 2)
+""".strip().splitlines()
+PAIRS = [("mariadb", "postgres"), ("mysql", "mariadb")]
+
+
+@pytest.fixture(params=PAIRS, ids=["-".join(pair) for pair in PAIRS])
+def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
+    source, target = (request.getfixturevalue(name) for name in request.param)
+    made = make_rig(source, target, "altered", lanes=4)
+    unnamed = ACCOUNT.replace("UNIQUE KEY by_mail", "UNIQUE")
+    made.table("account", ACCOUNT, unnamed if request.param[1] == "postgres" else None)
+    made.table("spare", "id int PRIMARY KEY, v int")
+    made.rules = [{"source": f"{made.schema}.*"}]
+    return made
+
+
+def test_statements_among_rows(rig: Rig) -> None:
+    rig.catch_up()
+    process = rig.run()
+    rig.at_source(*CHANGES, *TABLES)
+    rig.tables = ["account", "kept", "form"]
+    until(rig.equal, "equal ends", 60)
+    process.stop()
+    rig.assert_exact()
+    assert not rig.rows("SELECT 1 FROM information_schema.tables WHERE table_name = 'spare' "
+                        f"AND table_schema = '{rig.schema}'")  # fmt: skip
+
+
+def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
+    """As after a crash between the statement, which MySQL and MariaDB commit at once, and the note that it ran."""
+    rig.catch_up()
+    rig.at_source("INSERT INTO account VALUES (1, 'a', 10, 0)", "INSERT INTO spare VALUES (1, 1)")
+    rig.catch_up()
+    for statement in (
+        "ALTER TABLE {}account DROP COLUMN old",
+        "ALTER TABLE {}account RENAME COLUMN v TO w",
+        "ALTER TABLE {}account ADD CONSTRAINT by_w UNIQUE (w)",
+    ):
+        rig.at_source(statement.format(""))
+        rig.at_target(statement.format(f"{rig.schema}."))
+    rig.at_source("ALTER TABLE account RENAME COLUMN w TO x", "ALTER TABLE account RENAME COLUMN x TO w")
+    rig.at_source("RENAME TABLE spare TO kept", "INSERT INTO kept VALUES (2, 2)")
+    to = "kept" if "postgres" in rig.target_url else f"{rig.schema}.kept"
+    rig.at_target(f"ALTER TABLE {rig.schema}.spare RENAME TO {to}")
+    rig.at_source("INSERT INTO account VALUES (2, 'b', 20)")
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.tables = ["account", "kept"]
+    rig.assert_exact()
+    rig.at_target(f"ALTER TABLE {rig.schema}.account RENAME COLUMN w TO y")
+    rig.at_source("ALTER TABLE account RENAME COLUMN w TO z", "INSERT INTO account VALUES (3, 'c', 30)")
+    assert rig.catch_up_code() == OPERATOR
+    assert "has neither of w and z" in rig.said()
+    rig.at_target(f"ALTER TABLE {rig.schema}.account RENAME COLUMN y TO z")
+    assert rig.command("ddl", "done").code == 0
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
+
+
+def test_failed_rows_are_ended_before_their_table_changes(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """They are kept in its form and by its key."""
+    rig = make_rig(mariadb, postgres, "altered", lanes=2)
+    rig.table("note", "id int PRIMARY KEY, v int, w int")
+    rig.catch_up()
+    rig.at_target("ALTER TABLE note ADD CONSTRAINT calm CHECK (v < 5)")
+    rig.at_source("INSERT INTO note VALUES (1, 1, 1), (2, 9, 9)", "ALTER TABLE note DROP PRIMARY KEY, ADD KEY (id)")
+    rig.at_source("UPDATE note SET w = 7 WHERE id = 2")
+    assert rig.catch_up_code() == OPERATOR
+    assert "has failed rows" in rig.said()
+    rig.at_target("ALTER TABLE note DROP CONSTRAINT calm")
+    assert rig.command("rows", "retry", "@", "--all").code == 0
+    assert rig.catch_up_code() == 0, rig.said()
+    assert rig.rows("SELECT id::text, w::text FROM note ORDER BY id") == [("1", "1"), ("2", "7")]

@@ -1,0 +1,230 @@
+"""What schema changes become at a target whose tables are known: what is open runs, what is done does not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tidelock.adapters.config.feed import Columns, TableRule
+from tidelock.adapters.config.schema_changes import FeedDdl
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.rules import DdlRules
+from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.postgres.target.told_statements import told
+from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable, UniqueKey
+
+T, U = TableName("shop", "t"), TableName("shop", "u")
+
+
+def read(statement: str) -> Ddl:
+    return classify(Ddl("shop", statement, "0-1", 7), "mariadb")
+
+
+def table(dialect: Dialect, name: TableName = T) -> TargetTable:
+    """id, a (unique), b NOT NULL, c with a default; a foreign key over b."""
+    columns = (
+        TargetColumn("id", "integer" if dialect == "postgres" else "int", nullable=False),
+        TargetColumn("a", "integer" if dialect == "postgres" else "int"),
+        TargetColumn("b", "text", nullable=False),
+        TargetColumn("c", "text", default=True),
+    )
+    primary = "t_pkey" if dialect == "postgres" else "PRIMARY"
+    key = ForeignKey("to_u", name, ("b",), U, ("b",))
+    return TargetTable(name, columns, ("id",), (UniqueKey(primary, ("id",)), UniqueKey("u_a", ("a",))), (key,))
+
+
+def same(name: TableName) -> TableName:
+    return name
+
+
+def at(dialect: Dialect, statement: str, rules: DdlRules = DdlRules(), *names: TableName) -> list[str]:
+    """The statements at a target that has these tables; `t` alone where none is named."""
+    ddl = read(statement)
+    tables = {name: table(dialect, name) for name in names or (T,)}
+    quote = '"' if dialect == "postgres" else "`"
+    made = translate(ddl, dialect, same, tables, rules)
+    return [words.replace(f"{quote}shop{quote}.", "").replace(quote, "") for words in made]
+
+
+OPEN = [
+    ("ALTER TABLE t DROP COLUMN A", ["ALTER TABLE t DROP COLUMN a"], ["ALTER TABLE t DROP COLUMN a"]),
+    ("ALTER TABLE t DROP zzz", [], []),
+    ("ALTER TABLE t RENAME COLUMN a TO d", ["ALTER TABLE t RENAME COLUMN a TO d"], None),
+    (
+        "ALTER TABLE t DROP a, ADD COLUMN d int NOT NULL, RENAME COLUMN b TO e, COMMENT 'x'",
+        [
+            "ALTER TABLE t DROP COLUMN a",
+            "ALTER TABLE t RENAME COLUMN b TO e",
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS d integer NOT NULL DEFAULT '0'",
+        ],
+        ["ALTER TABLE t DROP COLUMN a, ADD COLUMN d int NOT NULL DEFAULT '0', RENAME COLUMN b TO e"],
+    ),
+    ("ALTER TABLE t ADD COLUMN a int, DROP zzz", [], []),
+    (
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)",
+        ["ALTER TABLE t DROP CONSTRAINT t_pkey", "ALTER TABLE t ADD PRIMARY KEY (id, b)"],
+        ["ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, b)"],
+    ),
+    ("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)", [], []),
+    ("ALTER TABLE t ADD UNIQUE (b)", ["ALTER TABLE t ADD CONSTRAINT t_b UNIQUE (b)"], None),
+    ("CREATE UNIQUE INDEX by_b ON t (b, c) USING BTREE", ["ALTER TABLE t ADD CONSTRAINT t_by_b UNIQUE (b, c)"], None),
+    ("ALTER TABLE t ADD UNIQUE u_a (a)", [], []),
+    (
+        "DROP INDEX u_a ON t",
+        ["ALTER TABLE t DROP CONSTRAINT IF EXISTS u_a", "DROP INDEX IF EXISTS u_a"],
+        ["ALTER TABLE t DROP INDEX u_a"],
+    ),
+    ("ALTER TABLE t RENAME INDEX u_a TO v", ["ALTER INDEX u_a RENAME TO t_v"], None),
+    ("ALTER TABLE t RENAME INDEX plain TO v, DROP zzz", [], []),
+    (
+        "ALTER TABLE t DROP FOREIGN KEY to_u",
+        ["ALTER TABLE t DROP CONSTRAINT to_u"],
+        ["ALTER TABLE t DROP FOREIGN KEY to_u"],
+    ),
+    ("DROP TABLE t, u", ["DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS u"], None),
+    ("RENAME TABLE t TO u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
+    ("ALTER TABLE t RENAME u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
+    ("RENAME TABLE u TO t", [], []),
+    ("CREATE TABLE v LIKE t", ["CREATE TABLE IF NOT EXISTS v (LIKE t INCLUDING ALL)"],
+     ["CREATE TABLE IF NOT EXISTS v LIKE t"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "postgres", "mysql"), OPEN, ids=[one[0] for one in OPEN])
+def test_what_is_open_runs(statement: str, postgres: list[str], mysql: list[str] | None) -> None:
+    assert read(statement).kind is DdlKind.ALTERED
+    assert at("postgres", statement) == postgres
+    if mysql is not None:
+        assert at("mysql", statement) == mysql
+
+
+def test_names_that_go_round_run_where_a_transaction_holds_them() -> None:
+    """MySQL commits a statement before anybody notes it: whether it ran shows in the names alone."""
+    swap = "RENAME TABLE t TO x, u TO t, x TO u"
+    assert len(at("postgres", swap, DdlRules(), T, U)) == 3
+    with pytest.raises(TargetError, match="exchanges names"):
+        at("mysql", swap, DdlRules(), T, U)
+    ghost = "RENAME TABLE t TO _t_old, u TO t"
+    assert at("mysql", ghost, DdlRules(), T, U) == ["RENAME TABLE t TO _t_old, u TO t"]
+    assert at("mysql", ghost, DdlRules(), T, TableName("shop", "_t_old")) == []
+    with pytest.raises(TargetError, match=r"the target has shop\.t: RENAME"):
+        at("mysql", ghost)
+    again = "ALTER TABLE t DROP a, ADD a int"
+    assert at("postgres", again) == [
+        "ALTER TABLE t DROP COLUMN a", "ALTER TABLE t ADD COLUMN IF NOT EXISTS a integer",
+    ]  # fmt: skip
+    with pytest.raises(TargetError, match="gives the name a away"):
+        at("mysql", again)
+
+
+HALTS = [
+    ("ALTER TABLE t RENAME COLUMN a TO b", "both of a and b"),
+    ("ALTER TABLE t RENAME COLUMN x TO y", "neither of x and y"),
+    ("ALTER TABLE t ADD COLUMN a varchar(9), DROP b", "has a already"),
+    ("ALTER TABLE t DROP FOREIGN KEY other", "foreign key to_u may be"),
+    ("ALTER TABLE u DROP COLUMN a", r"no table shop\.u"),
+    ("RENAME TABLE x TO y", "none of them"),
+    ("CREATE TABLE v LIKE x", r"no table shop\.x"),
+]
+
+
+@pytest.mark.parametrize(("statement", "why"), HALTS, ids=[one[0] for one in HALTS])
+@pytest.mark.parametrize("dialect", ["postgres", "mysql"])
+def test_what_cannot_be_told_halts(statement: str, why: str, dialect: Dialect) -> None:
+    with pytest.raises(TargetError, match=why) as refused:
+        at(dialect, statement)
+    assert statement in str(refused.value)
+
+
+def test_an_index_of_another_name_may_be_the_one() -> None:
+    """PostgreSQL chose the names of the unique indexes that `init` made."""
+    with pytest.raises(TargetError, match="unique index u_a may be what it drops"):
+        at("postgres", "DROP INDEX by_a ON t")
+    assert at("mysql", "DROP INDEX by_a ON t") == []
+
+
+def test_an_index_does_not_take_the_name_of_a_table() -> None:
+    """PostgreSQL has one namespace for both, and makes no table over an index, without an error."""
+    ddl = read("CREATE TABLE t (id int PRIMARY KEY, u int, UNIQUE KEY u (u))")
+    for names, word in (((T, U), 'CONSTRAINT "t_u" UNIQUE ("u")'), ((T, TableName("shop", "t_u")), '\n  UNIQUE ("u")')):
+        (made,) = translate(ddl, "postgres", same, {name: table("postgres", name) for name in names})
+        assert word in made
+
+
+def test_sites_are_told_of_no_table_that_is_left_out() -> None:
+    ddl = msgspec.structs.replace(read("CREATE TABLE v (id int PRIMARY KEY)"), path=("eu",))
+    left_out = translate(ddl, "postgres", same, {}, of(FeedDdl(create_table="skip")))
+    assert told(ddl, TableName("shop", "v"), translate(ddl, "postgres", same), "back")[1:]
+    assert told(ddl, TableName("shop", "v"), left_out, "back") == []
+
+
+def test_a_check_goes_at_a_target_that_may_have_it() -> None:
+    """`init` makes CHECKs too, by the source's names."""
+    bare = {T: msgspec.structs.replace(table("postgres"), uniques=table("postgres").uniques[:1], foreign_keys=())}
+    ddl = read("ALTER TABLE t DROP CONSTRAINT small")
+    assert translate(ddl, "postgres", same, bare) == ['ALTER TABLE "shop"."t" DROP CONSTRAINT IF EXISTS "small"']
+    with pytest.raises(TargetError, match="small may be a CHECK"):
+        translate(ddl, "mysql", same, bare)
+    assert read("ALTER TABLE t ALTER CHECK small NOT ENFORCED").kind is DdlKind.OTHER
+
+
+def of(ddl: FeedDdl = FeedDdl(), **rule: object) -> DdlRules:
+    made = TableRule(source="shop.*", **rule)  # type: ignore[arg-type]
+    return DdlRules(ddl, lambda name: made)
+
+
+def test_columns_have_their_names_at_the_target_and_those_left_out_stay_out() -> None:
+    rules = of(columns=Columns(exclude=("d",), rename={"x": "a"}))
+    assert at("mysql", "ALTER TABLE t DROP d", rules) == []
+    assert at("mysql", "ALTER TABLE t ADD d int", rules) == []
+    assert at("mysql", "ALTER TABLE t ADD d int, ADD x int", rules) == ["ALTER TABLE t ADD COLUMN a int"]
+    assert at("mysql", "ALTER TABLE t ADD UNIQUE (d)", rules) == []
+    (made,) = at("mysql", "CREATE TABLE v (id int PRIMARY KEY, x int UNIQUE, d int)", rules)
+    assert "  a int" in made and "  d " not in made and "UNIQUE KEY x (a)" in made
+    for statement in ("ALTER TABLE t RENAME COLUMN x TO y", "ALTER TABLE t RENAME COLUMN b TO d"):
+        with pytest.raises(TargetError, match="its `tables` must change with it"):
+            at("mysql", statement, rules)
+    with pytest.raises(TargetError, match="the feed names column a"):
+        at("postgres", "ALTER TABLE t DROP a", of(where="A > 5"))
+    with pytest.raises(TargetError, match="leaves out column d"):
+        at("postgres", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (d)", rules)
+
+
+POLICIES = [
+    ("CREATE TABLE v (id int)", "create_table"), ("CREATE TABLE v LIKE t", "create_table"),
+    ("DROP TABLE t", "drop_table"), ("RENAME TABLE t TO u", "rename_table"), ("TRUNCATE t", "truncate"),
+    ("ALTER TABLE t ADD d int", "add_column"), ("ALTER TABLE t DROP a", "drop_column"),
+    ("ALTER TABLE t RENAME COLUMN a TO d", "rename_column"), ("ALTER TABLE t ADD UNIQUE (b)", "keys"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "kind"), POLICIES, ids=[one[0] for one in POLICIES])
+def test_the_feed_says_what_becomes_of_a_kind(statement: str, kind: str) -> None:
+    halting, skipping = (of(FeedDdl(**{kind: policy})) for policy in ("halt", "skip"))
+    others = of(FeedDdl(default="halt", **{kind: "apply"}))
+    assert at("postgres", statement, others)
+    assert at("postgres", statement, skipping) == []
+    with pytest.raises(TargetError, match=f"says `halt` for {kind}"):
+        at("postgres", statement, halting)
+
+
+def test_lenient_drops_nothing_at_the_target() -> None:
+    lenient = of(FeedDdl(default="lenient"))
+    for statement in ("DROP TABLE t", "ALTER TABLE t DROP a, DROP c"):
+        assert at("postgres", statement, lenient) == []
+    assert at("postgres", "ALTER TABLE t ADD d int, DROP a", lenient) == [
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS d integer"
+    ]
+    for statement, why in (
+        ("ALTER TABLE t DROP b", "takes no rows without a value"),
+        ("ALTER TABLE t DROP id", "takes no rows without a value"),
+        ("CREATE TABLE t (id int)", "its rows would be of both"),
+    ):
+        with pytest.raises(TargetError, match=why):
+            at("postgres", statement, lenient)
+    assert emptied(read("DROP TABLE t"), same, lenient) == ()
+    assert emptied(read("DROP TABLE t"), same) == (T,)
+    assert emptied(read("TRUNCATE t"), same, of(FeedDdl(truncate="skip"))) == ()
