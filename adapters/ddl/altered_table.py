@@ -150,7 +150,8 @@ class _Altered:
             case DropPrimaryKey():
                 return self._unkeyed()
             case AddUnique():
-                words = unique_words(self._dialect, self._place, clause.name)
+                taken = [TableName(self._place.schema, name) for name in self._shape.plain_indexes]
+                words = unique_words(self._dialect, self._place, clause.name, taken)
                 return [(6, self._action(f"ADD {words} ({self._listed(clause.columns)})"))]
             case DropIndex():
                 return self._index_dropped(clause)
@@ -187,9 +188,10 @@ class _Altered:
             if unique is not None and self._dialect == "mysql":
                 return [(1, f"DROP INDEX {self._quoted(unique.name)}")]
             if unique is not None:
-                index = f"{self._quoted(self._place.schema)}.{self._quoted(unique.name)}"
                 constraint = self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(unique.name)}")
-                return [(1, constraint), (1, f"DROP INDEX IF EXISTS {index}")]
+                return [(1, constraint), (1, f"DROP INDEX IF EXISTS {self._of_schema(unique.name)}")]
+            if plain := shape.plain_index(clause.name, self._index_name(clause.name)):
+                return [(1, f"DROP INDEX {self._of_schema(plain)}")]
         if clause.what != "index":
             foreign = shape.foreign_key(clause.name)
             if foreign is not None:
@@ -208,15 +210,16 @@ class _Altered:
         return [(1, self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(clause.name)}"))]
 
     def _index_renamed(self, clause: RenameIndex) -> list[tuple[int, str]]:
-        """Returns nothing for a plain index, which a target need not have."""
-        unique = self._shape.unique(clause.name, self._index_name(clause.name))
-        if unique is None:
+        """Returns nothing for a plain index that the target has not got: it need not have one."""
+        names = (clause.name, self._index_name(clause.name))
+        unique = self._shape.unique(*names)
+        name = unique.name if unique is not None else self._shape.plain_index(*names)
+        if not name:
             return []
-        to = self._index_name(clause.to)
+        to = self._quoted(self._index_name(clause.to))
         if self._dialect == "mysql":
-            return [(1, f"RENAME INDEX {self._quoted(unique.name)} TO {self._quoted(clause.to)}")]
-        index = f"{self._quoted(self._place.schema)}.{self._quoted(unique.name)}"
-        return [(1, f"ALTER INDEX {index} RENAME TO {self._quoted(to)}")]
+            return [(1, f"RENAME INDEX {self._quoted(name)} TO {to}")]
+        return [(1, f"ALTER INDEX {self._of_schema(name)} RENAME TO {to}")]
 
     # ------------------------------------------------------------------ names
 
@@ -225,6 +228,11 @@ class _Altered:
 
     def _quoted(self, name: str) -> str:
         return identifier(self._dialect, name)
+
+    def _of_schema(self, index: str) -> str:
+        """Returns an index as its statement names it: with PostgreSQL it is of the schema, not of the table."""
+        place = f"{self._quoted(self._place.schema)}." if self._dialect == "postgres" else ""
+        return f"{place}{self._quoted(index)}"
 
     def _columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Returns the target's names of columns.  Raises NotFollowed where it has not got one of them."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.altered_table import alter_table
+from tidelock.adapters.ddl.index_names import IndexNames, named_like
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.statement import operations
@@ -78,10 +79,12 @@ class _Followed:
         place, like = self._target_name(table), self._target_name(made.like)
         if like not in self._tables:
             raise NotFollowed(f"the target has no table {like}, in whose form {place} is to be made")
-        form = f"(LIKE {self._qualified(like)} INCLUDING ALL)"
         if self._dialect == "mysql":
-            form = f"LIKE {self._qualified(like)}"
-        return [f"CREATE TABLE IF NOT EXISTS {self._qualified(place)} {form}"]
+            return [f"CREATE TABLE IF NOT EXISTS {self._qualified(place)} LIKE {self._qualified(like)}"]
+        if place in self._tables:
+            return []
+        form = f"(LIKE {self._qualified(like)} INCLUDING ALL)"
+        return [f"CREATE TABLE {self._qualified(place)} {form}", named_like(place, like)]
 
     def _altered(self, alter: AlterTable) -> list[str]:
         table = self._taken(alter.table)
@@ -102,12 +105,14 @@ class _Followed:
             words = (f"{self._qualified(one)} TO {self._qualified(to)}" for one, to in pairs)
             return [f"RENAME TABLE {', '.join(words)}"]
         made = []
+        names = IndexNames(self._tables)
         for one, to in pairs:
             if one.schema != to.schema:
                 made.append(f"ALTER TABLE {self._qualified(one)} SET SCHEMA {identifier('postgres', to.schema)}")
             if one.table != to.table:
                 moved = self._qualified(TableName(to.schema, one.table))
                 made.append(f"ALTER TABLE {moved} RENAME TO {identifier('postgres', to.table)}")
+            made += names.renamed(one, to)
         return made
 
     def _pair(self, rename: RenameTable) -> tuple[TableName, TableName] | None:

@@ -43,6 +43,16 @@ class TargetShape:
         wanted = {name.lower() for name in names}
         return next((unique for unique in self._others if unique.name.lower() in wanted), None)
 
+    @property
+    def plain_indexes(self) -> tuple[str, ...]:
+        """Names of the indexes that are not unique."""
+        return self._table.plain_indexes
+
+    def plain_index(self, *names: str) -> str:
+        """Returns the name of the index that has one of these names and is not unique; '' for none."""
+        wanted = {name.lower() for name in names}
+        return next((name for name in self._table.plain_indexes if name.lower() in wanted), "")
+
     def foreign_key(self, name: str) -> ForeignKey | None:
         """Returns the foreign key of this name."""
         return next((key for key in self._table.foreign_keys if key.name.lower() == name.lower()), None)

@@ -164,6 +164,20 @@ async def columns(server: Server, names: Sequence[TableName]) -> list[ColumnRow]
     return [c for c in found if c.table_name in wanted]
 
 
+async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+    """Read the names of the indexes that are not unique, by table."""
+    where, args = condition(names)
+    rows = await server.ask(
+        f"""SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME
+        FROM information_schema.STATISTICS WHERE NON_UNIQUE = 1 AND ({where}) ORDER BY 1, 2, 3""",
+        *args,
+    )
+    found: dict[TableName, list[str]] = defaultdict(list)
+    for schema, table, name in rows:
+        found[TableName(schema, table)].append(name)
+    return {name: tuple(indexes) for name, indexes in found.items()}
+
+
 async def unique_indexes(server: Server, names: Sequence[TableName]) -> list[IndexRow]:
     """The primary key first, the others by name."""
     where, args = condition(names)

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import AsyncServer, ColumnRow, IndexRow, Server
 from tidelock.adapters.mysql.collation import equality
@@ -47,6 +49,15 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 async def read_tables(connection: aiomysql.Connection, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
     """The tables of `names` that are there.  Raises what aiomysql raises."""
     return await tables_of(AsyncServer(connection), names)
+
+
+async def read_tables_to_change(
+    connection: aiomysql.Connection, names: Sequence[TableName]
+) -> dict[TableName, TargetTable]:
+    """The same, with the names of their plain indexes."""
+    tables = await read_tables(connection, names)
+    plain = await catalogue.plain_indexes(AsyncServer(connection), list(tables)) if tables else {}
+    return {name: replace(table, plain_indexes=plain.get(name, ())) for name, table in tables.items()}
 
 
 async def tables_of(server: Server, names: Sequence[TableName]) -> dict[TableName, TargetTable]:

@@ -77,6 +77,14 @@ JOIN pg_index i ON i.indrelid = w.oid AND (i.indisunique OR i.indisexclusion) AN
 JOIN pg_class x ON x.oid = i.indexrelid
 ORDER BY w.oid, i.indisprimary DESC, x.relname"""
 
+_PLAIN_INDEXES = f"""
+WITH {_WANTED}
+SELECT w.schema, w.name, array_agg(x.relname::text ORDER BY x.relname)
+FROM wanted w
+JOIN pg_index i ON i.indrelid = w.oid AND NOT i.indisunique AND NOT i.indisexclusion
+JOIN pg_class x ON x.oid = i.indexrelid
+GROUP BY 1, 2"""
+
 # A partition's own copy of a key has a parent constraint; only the partitioned table's is read.
 _FOREIGN_KEYS = f"""
 WITH {_WANTED}
@@ -172,6 +180,17 @@ async def read_tables(
     return assemble(names, columns, [index_of(row) for row in found], await foreign_keys(server, names))
 
 
+async def read_tables_to_change(
+    connection: asyncpg.Connection[asyncpg.Record], names: Sequence[TableName]
+) -> dict[TableName, TargetTable]:
+    """The same, with the names of their plain indexes."""
+    tables = await read_tables(connection, names)
+    plain = await plain_indexes(AsyncServer(connection), names)
+    return {
+        name: msgspec.structs.replace(table, plain_indexes=plain.get(name, ())) for name, table in tables.items()
+    }
+
+
 def named(names: Sequence[TableName]) -> tuple[list[str], list[str]]:
     """Write names as the arrays that the queries take."""
     return [n.schema for n in names], [n.table for n in names]
@@ -180,6 +199,12 @@ def named(names: Sequence[TableName]) -> tuple[list[str], list[str]]:
 async def indexes(server: Server, names: Sequence[TableName]) -> list[IndexRow]:
     """Read unique indexes and exclusion constraints: of each table the primary key first, the others by name."""
     return [IndexRow(*row) for row in await server.ask(_INDEXES, *named(names))]
+
+
+async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
+    """Read the names of the indexes that are not unique, by table."""
+    rows = await server.ask(_PLAIN_INDEXES, *named(names))
+    return {TableName(schema, table): tuple(indexes) for schema, table, indexes in rows}
 
 
 async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[ForeignKey]:

@@ -24,7 +24,7 @@ def read(statement: str) -> Ddl:
 
 
 def table(dialect: Dialect, name: TableName = T) -> TargetTable:
-    """id, a (unique), b NOT NULL, c with a default; a foreign key over b."""
+    """id, a (unique), b NOT NULL, c with a default; a foreign key over b; a plain index."""
     columns = (
         TargetColumn("id", "integer" if dialect == "postgres" else "int", nullable=False),
         TargetColumn("a", "integer" if dialect == "postgres" else "int"),
@@ -33,7 +33,9 @@ def table(dialect: Dialect, name: TableName = T) -> TargetTable:
     )
     primary = "t_pkey" if dialect == "postgres" else "PRIMARY"
     key = ForeignKey("to_u", name, ("b",), U, ("b",))
-    return TargetTable(name, columns, ("id",), (UniqueKey(primary, ("id",)), UniqueKey("u_a", ("a",))), (key,))
+    uniques = (UniqueKey(primary, ("id",)), UniqueKey("u_a", ("a",)))
+    first = "t_first" if dialect == "postgres" else "first"
+    return TargetTable(name, columns, ("id",), uniques, (key,), plain_indexes=(first,))
 
 
 def same(name: TableName) -> TableName:
@@ -49,6 +51,11 @@ def at(dialect: Dialect, statement: str, rules: DdlRules = DdlRules(), *names: T
     return [words.replace(f"{quote}shop{quote}.", "").replace(quote, "") for words in made]
 
 
+RENAMED = [
+    "ALTER TABLE t RENAME TO u",
+    "ALTER INDEX t_pkey RENAME TO u_pkey",
+    "ALTER INDEX t_first RENAME TO u_first",
+]
 OPEN = [
     ("ALTER TABLE t DROP COLUMN A", ["ALTER TABLE t DROP COLUMN a"], ["ALTER TABLE t DROP COLUMN a"]),
     ("ALTER TABLE t DROP zzz", [], []),
@@ -85,11 +92,12 @@ OPEN = [
         ["ALTER TABLE t DROP FOREIGN KEY to_u"],
     ),
     ("DROP TABLE t, u", ["DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS u"], None),
-    ("RENAME TABLE t TO u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
-    ("ALTER TABLE t RENAME u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
+    ("RENAME TABLE t TO u", RENAMED, ["RENAME TABLE t TO u"]),
+    ("ALTER TABLE t RENAME u", RENAMED, ["RENAME TABLE t TO u"]),
     ("RENAME TABLE u TO t", [], []),
-    ("CREATE TABLE v LIKE t", ["CREATE TABLE IF NOT EXISTS v (LIKE t INCLUDING ALL)"],
-     ["CREATE TABLE IF NOT EXISTS v LIKE t"]),
+    ("ALTER TABLE t DROP INDEX first", ["DROP INDEX t_first"], ["ALTER TABLE t DROP INDEX first"]),
+    ("ALTER TABLE t RENAME INDEX first TO x", ["ALTER INDEX t_first RENAME TO t_x"], None),
+    ("ALTER TABLE t ADD UNIQUE first (b)", ["ALTER TABLE t ADD UNIQUE (b)"], None),
 ]  # fmt: skip
 
 
@@ -101,10 +109,24 @@ def test_what_is_open_runs(statement: str, postgres: list[str], mysql: list[str]
         assert at("mysql", statement) == mysql
 
 
+def test_a_table_made_like_another_has_indexes_of_its_own_name() -> None:
+    made = at("postgres", "CREATE TABLE v LIKE t")
+    assert made[0] == "CREATE TABLE v (LIKE t INCLUDING ALL)"
+    assert "ALTER INDEX" in made[1]
+    assert at("mysql", "CREATE TABLE v LIKE t") == ["CREATE TABLE IF NOT EXISTS v LIKE t"]
+    assert at("postgres", "CREATE TABLE t LIKE u", DdlRules(), T, U) == []
+
+
 def test_names_that_go_round_run_where_a_transaction_holds_them() -> None:
     """MySQL commits a statement before anybody notes it: whether it ran shows in the names alone."""
     swap = "RENAME TABLE t TO x, u TO t, x TO u"
-    assert len(at("postgres", swap, DdlRules(), T, U)) == 3
+    made = at("postgres", swap, DdlRules(), T, U)
+    assert [words for words in made if "TABLE" in words] == [
+        "ALTER TABLE t RENAME TO x", "ALTER TABLE u RENAME TO t", "ALTER TABLE x RENAME TO u",
+    ]  # fmt: skip
+    assert [words for words in made if "first" in words] == [
+        "ALTER INDEX t_first RENAME TO x_first", "ALTER INDEX x_first RENAME TO u_first",
+    ]  # fmt: skip
     with pytest.raises(TargetError, match="exchanges names"):
         at("mysql", swap, DdlRules(), T, U)
     ghost = "RENAME TABLE t TO _t_old, u TO t"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
-from tidelock.adapters.mysql.schema import read_tables
+from tidelock.adapters.mysql.schema import read_tables_to_change
 from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
@@ -274,7 +274,7 @@ class MySqlSink(ChunkSink):
         along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
 
         async def statements(session: TargetSession) -> list[str]:
-            there = await read_tables(session.connection, tables)
+            there = await read_tables_to_change(session.connection, tables)
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)

@@ -25,7 +25,7 @@ import msgspec
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
-from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.catalogue import read_tables, read_tables_to_change
 from tidelock.adapters.postgres.target.arbitration import Arbitration
 from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
@@ -312,7 +312,7 @@ class PostgresSink(ChunkSink):
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
 
         async def statements(session: TargetSession) -> list[str]:
-            there = await read_tables(session.connection, tables)
+            there = await read_tables_to_change(session.connection, tables)
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
