@@ -11,7 +11,6 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
 
-ATTEMPTS = 3
 LOCK_SECONDS = 10
 _PATIENCE: dict[Dialect, str] = {
     "postgres": f"SET lock_timeout = '{LOCK_SECONDS}s'",
@@ -32,18 +31,18 @@ async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) 
     if not seen:
         return
     await target.execute(_PATIENCE[target.dialect])
-    for _ in range(ATTEMPTS):
+    while True:
         try:
             for statement in statements_for(seen, target.dialect, schema):
                 await target.execute(statement)
             return
         except TargetError as error:
             refusal, before = error, seen
-            seen = await look(target, schema)  # another run may add the same at this moment
+            seen = await look(target, schema)
             if not seen:
                 return
             if seen == before:
-                break
+                break  # else another run adds the same at this moment, and may be ahead at each table
     told = advice(seen, target.dialect, schema, user)
     raise TargetError(f"Tidelock's own tables in {schema} lack {seen}: {refusal}", told)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from bench.harness.numbers import numbers
 from bench.harness.rig import Rig
 from bench.harness.servers import MySql, Postgres, Server
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.operator.upgrade import look, upgrade
+from tidelock.adapters.wiring.session import session
+
+_numbers = numbers()
 
 
 @pytest.fixture(params=["postgres", "mariadb"])
@@ -103,3 +111,20 @@ def test_a_user_who_may_not_is_told_the_statements(rig: Rig) -> None:
     rig.at_target(*told)
     assert rig.catch_up_code() == 0, rig.said()
     rig.assert_exact()
+
+
+async def test_runs_that_begin_at_once_wait_for_none(postgres: Postgres) -> None:
+    """PostgreSQL refuses whoever comes second, also with IF NOT EXISTS, at each table anew."""
+    schema = f"at_once{next(_numbers)}"
+    target = parse(postgres.url(), Path())
+
+    async def begin(all_saw: asyncio.Barrier) -> None:
+        async with session(target) as opened:
+            seen = await look(opened, schema)
+            await all_saw.wait()
+            await upgrade(opened, schema, seen, "postgres")
+
+    together = asyncio.Barrier(5)
+    await asyncio.gather(*(begin(together) for _ in range(5)))
+    async with session(target) as opened:
+        assert not await look(opened, schema)
