@@ -106,7 +106,7 @@ async def begin_move(book: Books, place: Position) -> int:
         await run("SET LOCAL synchronous_commit = on")
     this = f"SELECT epoch FROM {owner} WHERE feed = %s AND grp = 0 FOR UPDATE"
     ((epoch,),) = await book.session.fetch(this, name)
-    await run(f"UPDATE {owner} SET epoch = epoch + 1, halt = NULL WHERE feed = %s", name)
+    await run(f"UPDATE {owner} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL WHERE feed = %s", name)
     words = msgspec.json.encode(place).decode()
     await run(f"UPDATE {book.table('tidelock_checkpoint')} SET position = %s WHERE feed = %s", words, name)
     return int(epoch)

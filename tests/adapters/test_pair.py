@@ -153,7 +153,7 @@ def test_a_ring_from_one_file(
     ring.write(range(6, 12))
     for node in ring.nodes.values():
         node.send("INSERT INTO note (id, word, n) VALUES (77, 'all', 0)" if node is ring["us"] else "SELECT 1")
-    until(ring.equal, "equal rows", 60)
+    until(ring.equal, "equal rows", 240)
     shown = json.loads(ring.command("status", "--json").out)
     assert shown["clocks"].keys() == {"eu", "us", "asia"} and min(shown["clocks"].values()) == 0
     assert "clocks: " in ring.command("status").out
@@ -163,7 +163,7 @@ def test_a_ring_from_one_file(
     until(lambda: all(node.rows(dead)[0][0] in (0, "0") for node in ring.nodes.values()), "no tombstones", 600)
     assert "tombstones have gone" in ring.said()
     ring.write(range(12, 18))
-    until(ring.equal, "equal rows", 60)
+    until(ring.equal, "equal rows", 240)
     ring.come_to_rest()
     asia = ring["asia"]
     asia.write([18])
@@ -186,7 +186,7 @@ def test_a_ring_from_one_file(
     ring.start()
     ring.write(range(19, 21))
     asia.send(f"INSERT INTO note (id, word, n) VALUES ({asia.first + 50}, 'alone', 0)")
-    until(ring.equal, "equal rows", 60)
+    until(ring.equal, "equal rows", 240)
     assert str(asia.first + 18) in {row[0] for row in ring["eu"].notes()}, "what it wrote last has gone on"
     ring.come_to_rest()
     asia.close()
