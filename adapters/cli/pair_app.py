@@ -129,8 +129,16 @@ def remove(path: PairPath, site: SiteName, apply: Apply = False, json: Json = Fa
 
 
 @pair.command()
-def rewound(path: PairPath, site: SiteName, apply: Apply = False) -> int:
+def rewound(
+    path: PairPath,
+    site: SiteName,
+    apply: Apply = False,
+    arbiters_rows: Annotated[
+        bool,
+        typer.Option("--arbiters-rows", help="Where the log does not tell: give up what the site has written alone."),
+    ] = False,
+) -> int:
     """Let a pair go on whose spoke's server has lost its last commits in a crash, and which halted for that."""
     from tidelock.adapters.cli.pair_rewound import rewound
 
-    return rewound(path, site, apply)
+    return rewound(path, site, apply, arbiters_rows)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from tidelock.adapters.cli.failure import OK
-from tidelock.adapters.config.pair import load
+from tidelock.adapters.config.pair import Pair, load
+
+_PLANNED: Final = "Nothing was done: --apply does it."
 
 
-def rewound(path: str, site: str, do: bool) -> int:
-    """Prints, or with `do` does, what lets the pair go on; returns the exit code."""
+def rewound(path: str, site: str, do: bool, forgo: bool) -> int:
+    """Prints, or with `do` does, what lets the pair go on; returns the exit code.  `forgo`: what the spoke has written
+    is given up."""
     pair = load(path)
+    if forgo:
+        return _forgone(pair, site, do)
     from tidelock.adapters.pair.rewinding import apply, plan
 
     found = asyncio.run(plan(pair, site))
@@ -33,5 +39,20 @@ def rewound(path: str, site: str, do: bool) -> int:
             f"in {path}, run the pair, `tidelock verify {path}#{down}`, and `tidelock repair` of what differs; then "
             "set `echo: exact` again"
         )
-    print("Then run the pair." if do else "Nothing was done: --apply does it.")
+    print("Then run the pair." if do else _PLANNED)
+    return OK
+
+
+def _forgone(pair: Pair, site: str, do: bool) -> int:
+    from tidelock.adapters.pair.forgoing import forgo
+    from tidelock.adapters.pair.rewinding import resting
+
+    up, down = asyncio.run(resting(pair, site))
+    print(f"{up.name}: what {site} has written and the arbiter has not is given up; nobody may write there now")
+    if do:
+        print(f"{up.name}: goes on at {asyncio.run(forgo(up))}, the present end of its log")
+    else:
+        print(f"{up.name}: would go on at the present end of the log")
+    print(f"{down.name}: `tidelock resync {pair.path}#{down.name}` has {site} get the arbiter's rows anew")
+    print("Then run the pair; writers go on once these rows are copied." if do else _PLANNED)
     return OK

@@ -249,9 +249,9 @@ def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int
 def remove(path: str, site: str, apply: bool, json: bool) -> int:
     """Prints, or with `apply` does, what takes a site out; returns the exit code."""
     pair = load(path)
-    from tidelock.adapters.pair.leaving import edge_of, feeds_of, removals
+    from tidelock.adapters.pair.leaving import edges_of, feeds_of, removals
 
-    feeds = feeds_of(pair, edge_of(pair, site))
+    feeds = [one for edge in edges_of(pair, site) for one in feeds_of(pair, edge)]
     if apply:
         _drain(pair, site, feeds, json)
     try:
@@ -267,7 +267,7 @@ def remove(path: str, site: str, apply: bool, json: bool) -> int:
     for name, plan in found:
         print_plan(name, plan, apply, Words("nothing is left of it", "removed"))
     if apply:
-        print(f"-- {pair.name}: {site} is out; take it and its edge out of {path}")
+        print(f"-- {pair.name}: {site} is out; take it and its edges out of {path}")
     return OK
 
 

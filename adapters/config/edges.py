@@ -70,10 +70,22 @@ class Tree(msgspec.Struct, frozen=True):
         read = [(edge.parent, edge.child, edge.two_way) for edge in self.edges]
         return Tree(self.sites, _rooted(self.sites, read, root, self.circles), root, self.circles)
 
-    def leaf(self, site: str) -> Edge | None:
-        """Returns the one edge of a site that is at an end of the tree; None where it has more."""
-        found = [edge for edge in self.edges if site in edge.ends]
-        return found[0] if len(found) == 1 else None
+    def without(self, site: str) -> Tree:
+        """Returns what is left when a site and its edges are taken out; it may have fallen apart."""
+        left = tuple(one for one in self.sites if one != site)
+        edges = tuple(edge for edge in self.edges if site not in edge.ends)
+        return Tree(left, edges, self.root if self.root in left else left[0], self.circles)
+
+    def cut_off(self) -> tuple[str, str] | None:
+        """Returns a site and one to which nothing comes from it; None where each reaches all others."""
+        ways = [way for edge in self.edges for way in edge.ways]
+        for site in self.sites:
+            reached = {site}
+            while more := {target for source, target in ways if source in reached} - reached:
+                reached |= more
+            if missing := [other for other in self.sites if other not in reached]:
+                return site, missing[0]
+        return None
 
 
 def _edge(sites: Sequence[str], text: str, number: int) -> tuple[str, str, bool]:

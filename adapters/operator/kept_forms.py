@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.table_form import KnownForms, TableForm
@@ -75,6 +77,15 @@ async def begin_anew(book: Books, forms: Iterable[TableForm]) -> None:
     await book.session.execute(f"DELETE FROM {book.table('tidelock_forms')} WHERE feed = %s", book.feed.name)
     for form in forms:
         await _insert(book, form)
+
+
+async def replace_behind(book: Books, place: Position) -> None:
+    """Has the last form that is kept of each table hold from `place` on, where that is before it: the log is read again
+    from there, and what a table has lost of its form is told then.  Raises TargetError."""
+    last = {form.id: form for form in sorted(await _read(book), key=lambda one: one.place.order)}
+    if any(form.place.order > place.order for form in last.values()):
+        moved = [f if f.place.order <= place.order else msgspec.structs.replace(f, place=place) for f in last.values()]
+        await begin_anew(book, moved)
 
 
 async def _read(book: Books) -> list[TableForm]:

@@ -1,7 +1,9 @@
-"""`tidelock pair remove`: takes a site out, that ends the tree, with all that its feeds have left at both ends.
+"""`tidelock pair remove`: takes a site out with all that its feeds have left at both ends: one that ends the tree, or
+one of a ring or mesh whose other sites still reach each other.
 
 What it has written must have gone on first, so its feeds run until they have caught up; nobody writes there any more.
-Then slot, publication and bookkeeping of both feeds go, and the names by which the two servers know each other.
+Then slot, publication and bookkeeping of these feeds go, and the names by which the servers know each other.  In a mesh
+each change of the other sites comes to all of them by their own feeds too, so nothing is waited for there.
 """
 
 from __future__ import annotations
@@ -18,19 +20,28 @@ from tidelock.adapters.wiring.session import session
 
 
 class NotAtTheEnd(TargetError):
-    """The site has several edges, or is the last one."""
+    """Other sites would be cut off from each other."""
 
 
-def edge_of(pair: Pair, site: str) -> Edge:
-    """Returns the one edge of a site.  Raises NotAtTheEnd."""
-    if site not in pair.tree.sites:
-        raise NotAtTheEnd(f"{pair.path}: {site} is none of the sites {', '.join(pair.tree.sites)}", "Name one of them")
-    edge = pair.tree.leaf(site)
-    if edge is None:
+def edges_of(pair: Pair, site: str) -> list[Edge]:
+    """Returns the edges of a site without which the others still reach each other.  Raises NotAtTheEnd."""
+    tree = pair.tree
+    if site not in tree.sites:
+        raise NotAtTheEnd(f"{pair.path}: {site} is none of the sites {', '.join(tree.sites)}", "Name one of them")
+    found = [edge for edge in tree.edges if site in edge.ends]
+    if len(found) == 1:
+        return found
+    if not tree.circles:
         raise NotAtTheEnd(
             f"{site} ties several sites to each other", "Take the sites out first that hang on it, each at an end"
         )
-    return edge
+    if cut := tree.without(site).cut_off():
+        raise NotAtTheEnd(
+            f"without {site} nothing would come from {cut[0]} to {cut[1]}",
+            f"Tie them both ways in `edges`, as {cut[0]}-{cut[1]}; `tidelock pair init {pair.path} --from {tree.root} "
+            "--equal --apply` opens that. Then remove again",
+        )
+    return found
 
 
 def feeds_of(pair: Pair, edge: Edge) -> list[PairFeed]:
@@ -43,9 +54,11 @@ async def removals(pair: Pair, site: str, apply: bool) -> list[tuple[str, list[P
 
     Raises CannotRun while one runs; StatementFailed, SourceError, TargetError.
     """
-    edge = edge_of(pair, site)
-    found = [(one.name, await take_away(one.feed, apply)) for one in feeds_of(pair, edge)]
-    if apply:
+    found = list[tuple[str, list[PlannedStatement]]]()
+    for edge in edges_of(pair, site):
+        found += [(one.name, await take_away(one.feed, apply)) for one in feeds_of(pair, edge)]
+        if not apply:
+            continue
         other = edge.parent if site == edge.child else edge.child
         places = _places(pair, edge)
         schema = pair.feeds[0].feed.schema

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 from tidelock.engine.model.lineage import Ending, Here, Proof, Sought
 from tidelock.engine.model.records import Position
+
+LOSS_UNTOLD: Final = (
+    "Let nobody write at the site. `tidelock verify PAIR.yaml#FEED` of the feed to it shows what it has and the arbiter"
+    " has not. `tidelock pair rewound PAIR.yaml SITE --arbiters-rows` gives that up, and says how the site gets the"
+    " arbiter's rows"
+)
+"""Hint where nobody can tell what is left of a spoke's log."""
+OF_A_SPOKE: Final = "of a spoke of an arbiter, `tidelock pair rewound PAIR.yaml SITE` instead"
+"""Hint beside the one to resync."""
 
 
 def told(place: Position, proof: Proof) -> str:

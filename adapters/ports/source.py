@@ -92,10 +92,13 @@ class BatchDecoder(Protocol):
 
 class Loss(msgspec.Struct, frozen=True):
     """The end of what is left of a log that has lost its end.  `place`: with its proof.  `since`: when the server went
-    on, seconds since the epoch by its clock."""
+    on, or earlier, seconds since the epoch by its clock.  `source`, `number`: what is left of this source's
+    transactions ends with this number; no source: unknown."""
 
     place: Position
     since: int
+    source: str
+    number: int
 
 
 class Source(Protocol):

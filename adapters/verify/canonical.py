@@ -31,6 +31,8 @@ from tidelock.engine.model.records import Kind
 _SHORT_BYTES = 64
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _OPEN = (Form.TEXT, Form.ADDRESS)  # forms whose text may hold anything
+# MySQL and MariaDB refuse to join texts of two binary collations, unless one of them says the collation.
+_COMMA = "_utf8mb4',' COLLATE utf8mb4_bin"
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -183,7 +185,7 @@ def row_text(dialect: Dialect, cells: Sequence[Cell]) -> str:
         return "''"
     parts = [_marked(dialect, cell) for cell in cells]
     if dialect == "mysql":
-        return f"CONCAT_WS(',', {', '.join(parts)})"
+        return f"CONCAT_WS({_COMMA}, {', '.join(parts)})"
     return " || ',' || ".join(parts)
 
 

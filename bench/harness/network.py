@@ -68,7 +68,10 @@ class Node:
         """Rows of this site's own keys: each is inserted, changed, and every third deleted."""
         for key in keys:
             row = self.first + key
-            self.send(f"INSERT INTO note VALUES ({row}, 'made', 0)", f"UPDATE note SET n = {key + 1} WHERE id = {row}")
+            self.send(
+                f"INSERT INTO note (id, word, n) VALUES ({row}, 'made', 0)",
+                f"UPDATE note SET n = {key + 1} WHERE id = {row}",
+            )
             if key % 3 == 2:
                 self.send(f"DELETE FROM note WHERE id = {row}")
 

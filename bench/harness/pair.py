@@ -132,11 +132,10 @@ class Pair:
             for node in (self.arbiter, self.spoke)
         ]
 
-    def failed(self) -> int:
-        """Number of failed rows, at both."""
-        return sum(
-            len(node.rows(f"SELECT 1 FROM {self.network.books}.tidelock_parked")) for node in (self.arbiter, self.spoke)
-        )
+    def failed(self) -> list[tuple[Any, ...]]:
+        """Failed rows at both, each with its feed, table and error."""
+        asked = f"SELECT feed, table_name, row_key, error FROM {self.network.books}.tidelock_parked"
+        return [row for node in (self.arbiter, self.spoke) for row in node.rows(asked)]
 
     def write_at_once(self, statements: int, seed: int) -> None:
         """Both sites change the same few rows and unique values, each in a thread of its own; what its server refuses

@@ -4,6 +4,9 @@ The batch is split as *raw changes in log order*; splitting by folded rows parks
 35,929).  Rows mode: halves, each committed with its own receipt, until one change alone fails; that one is parked.
 Where it lacks a row that it refers to, those behind it mostly do too (an import of children before their parents): they
 are tried one by one, and up to `RUN` that fail are parked with one commit, which is one trial a row and not three.
+Of an arbiter's rows none waits for its parent later, as it would be written over what is the spoke's own by then.  One
+that lacks it is tried once more behind the rest of its transaction: MySQL logs rows that a foreign key changes before
+the row that they follow.
 Atomic mode (`consistency: transaction`): halves of whole transactions; one transaction is tried whole in log order,
 which may do where its merged form does not (a unique index over what the log does not hold); then held trials of
 growing prefixes that are rolled back find each bad change, and the rest commits at once with it parked.
@@ -21,6 +24,7 @@ from typing import Final
 from tidelock.engine.batch.conflict_cut import Locks, Suspect, parted, suspected
 from tidelock.engine.model.errors import IN_CONFLICT, ErrorKind, Failure
 from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Row
 from tidelock.engine.parallel.segments import Change
 
 RUN: Final = 16
@@ -40,12 +44,21 @@ class BadRowSearch:
     """
 
     def __init__(
-        self, changes: Sequence[Change], *, atomic: bool, decides: bool = False, differs: bool = False
+        self,
+        changes: Sequence[Change],
+        *,
+        atomic: bool,
+        decides: bool = False,
+        differs: bool = False,
+        blind: bool = False,
     ) -> None:
-        """`decides`: about a change that fails alone.  `differs`: one alone may do in log order, too."""
+        """`decides`: about a change that fails alone.  `differs`: one alone may do in log order, too.  `blind`: these
+        are rows of an arbiter, for its spoke."""
         self._atomic = atomic
         self._decides = decides
         self._differs = differs
+        self._blind = blind
+        self._moved: set[Change] = set()  # behind the rest of their transactions
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
@@ -59,7 +72,11 @@ class BadRowSearch:
         """Returns the search of a batch under these options."""
         down = options.direction == "down"
         return cls(
-            changes, atomic=options.atomic, decides=options.direction == "up", differs=options.replace or down
+            changes,
+            atomic=options.atomic,
+            decides=options.direction == "up",
+            differs=options.replace or down,
+            blind=down,
         )
 
     def _reset(self) -> None:
@@ -170,11 +187,35 @@ class BadRowSearch:
         if len(trial) > 1:
             self._split(len(piece) // 2)
             return
+        if lacks_parent and self._blind and self._move_behind(trial[0]):
+            return
         self.bad.append((trial[0], error))
-        if lacks_parent:
+        if lacks_parent and not self._blind:
             self.orphans[trial[0]] = None
             if len(self.bad) < RUN and len(self._pieces) > 1 and not self._decides:
                 self._reach_one_more()
+
+    def _move_behind(self, change: Change) -> bool:
+        """Moves a change, which is the piece, behind the rest of its transaction, once; not past its own row."""
+        passed: list[Change] = []
+        for other in (one for piece in reversed(self._pieces[:-1]) for one in piece):
+            if (other.source, other.number) != (change.source, change.number):
+                break
+            passed.append(other)
+        if not passed or change in self._moved or any(_same_row(change, other) for other in passed):
+            return False
+        self._moved.add(change)
+        self._pieces.pop()
+        left, stay = len(passed), list[list[Change]]()
+        while left:
+            piece = self._pieces.pop()
+            stay.append(piece[:left])
+            if piece[left:]:
+                self._pieces.append(piece[left:])
+            left -= len(stay[-1])
+        self._pieces += [[change], *reversed(stay)]
+        self._reset()
+        return True
 
     def _reach_one_more(self) -> None:
         """Adds the first change of the next piece to this one."""
@@ -204,6 +245,15 @@ class BadRowSearch:
         self._good = self._failing
         self._tried = len(self.piece)
         self._failing = self._tried + 1
+
+
+def _same_row(one: Change, other: Change) -> bool:
+    """Are both changes of one row, under the key of either before or after?"""
+    return one.binding.target is other.binding.target and not _keys(one).isdisjoint(_keys(other))
+
+
+def _keys(change: Change) -> set[Row]:
+    return {change.binding.key_of(row) for row in (change.before, change.after) if row is not None}
 
 
 def _middle_transaction(piece: Sequence[Change]) -> int:

@@ -322,8 +322,7 @@ class BatchScheduler:
         if batch.search is None:
             batch.search = BadRowSearch.under(self._options, batch.changes)
         if not (batch.search.cut(suspects, self.dispatcher.keys_of) or batch.search.decides_about(failure)):
-            waits = self._options.direction != "down"  # else what it would be written over is the spoke's own by then
-            batch.search.failed(failure.message, lacks_parent=waits and lacks_parent(failure))
+            batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING
         self._send(batch)
 

@@ -13,7 +13,7 @@ from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_s
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
-from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew
+from tidelock.adapters.operator.kept_forms import KeptForms, begin_anew, replace_behind
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.table_form import TableForm, in_force
@@ -76,6 +76,10 @@ async def test_forms_of_tables_are_kept_by_their_owner_up_to_the_checkpoint(feed
     assert await others.read(Position("7/1", 20, 3)) and set(others.all) == {new, gone}
     assert await ours.read(Position("7/1", 15)) and ours.all == (), "what is told anew is not kept"
     assert not await ours.read(Position("7/1", 30))
+    await begin_anew(Books(feed, target), [old, new, form(2, 10, "other")])
+    await replace_behind(Books(feed, target), Position("7/2", 15))
+    moved = TableForm(1, new.table, Position("7/2", 15), new.words)
+    assert await ours.read(Position("7/2", 15)) and set(ours.all) == {moved, form(2, 10, "other")}
 
 
 async def park(

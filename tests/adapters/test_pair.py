@@ -134,11 +134,13 @@ STAMP = {"stamp": {"time": "tl_time", "site": "tl_site"}}
 
 
 @PROOF
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("lines", [("eu-us", "us-asia", "asia-eu"), ("eu>us", "us>asia", "asia>eu")])
 def test_a_ring_from_one_file(
     lines: tuple[str, ...], mariadb: MariaDb, postgres_source: Postgres, mysql: MySql, pair: Callable[..., Pair]
 ) -> None:
-    """Columns and triggers are made, rows and tombstones copied, and tombstones go while the feeds run."""
+    """Columns and triggers are made, rows and tombstones copied, and tombstones go while the feeds run; then a site
+    leaves, if the others reach each other without it."""
     ring = pair({"eu": mariadb, "us": postgres_source, "asia": mysql}, *lines, conflicts=STAMP)
     for site in ("us", "asia"):
         ring[site].send("DROP TABLE note")
@@ -151,7 +153,7 @@ def test_a_ring_from_one_file(
     ring.write(range(6, 12))
     for node in ring.nodes.values():
         node.send("INSERT INTO note (id, word, n) VALUES (77, 'all', 0)" if node is ring["us"] else "SELECT 1")
-    until(ring.equal, "equal rows", 60)
+    until(ring.equal, "equal rows", 240)
     shown = json.loads(ring.command("status", "--json").out)
     assert shown["clocks"].keys() == {"eu", "us", "asia"} and min(shown["clocks"].values()) == 0
     assert "clocks: " in ring.command("status").out
@@ -161,8 +163,33 @@ def test_a_ring_from_one_file(
     until(lambda: all(node.rows(dead)[0][0] in (0, "0") for node in ring.nodes.values()), "no tombstones", 600)
     assert "tombstones have gone" in ring.said()
     ring.write(range(12, 18))
-    until(ring.equal, "equal rows", 60)
+    until(ring.equal, "equal rows", 240)
     ring.come_to_rest()
+    asia = ring["asia"]
+    asia.write([18])
+    gone = ring.command("remove", "asia", "--apply")
+    if lines[0] == "eu>us":
+        assert gone.code == 1 and "without asia nothing would come from us to eu" in gone.err, gone
+        assert "as us-eu" in gone.err and "--from eu --equal --apply" in gone.err, gone
+        ring.lines[0] = "eu-us"
+        opened = ring.begin("eu", "--equal")
+        assert opened.code == 0, opened
+        gone = ring.command("remove", "asia", "--apply")
+    assert gone.code == 0, gone
+    assert site_names(asia, ring.books) == []
+    left = {"eu", "us"}
+    for site in left:
+        assert site_names(ring[site], ring.books) == sorted(left)
+    ring.lines = ["eu-us"]
+    ring.nodes = {site: node for site, node in ring.nodes.items() if site in left}
+    ring.feeds = {way: feed for way, feed in ring.feeds.items() if "asia" not in way}
+    ring.start()
+    ring.write(range(19, 21))
+    asia.send(f"INSERT INTO note (id, word, n) VALUES ({asia.first + 50}, 'alone', 0)")
+    until(ring.equal, "equal rows", 240)
+    assert str(asia.first + 18) in {row[0] for row in ring["eu"].notes()}, "what it wrote last has gone on"
+    ring.come_to_rest()
+    asia.close()
 
 
 @PROOF

@@ -11,6 +11,7 @@ from tidelock.adapters.config import loader, pair
 from tidelock.adapters.config.edges import Tree, TreeError
 from tidelock.adapters.config.feed import ConfigError
 from tidelock.adapters.config.feed_file import load
+from tidelock.adapters.pair.leaving import NotAtTheEnd, edges_of
 from tidelock.adapters.pair.numbers import Numbers
 from tidelock.adapters.pair.running import worst
 from tidelock.engine.two_way.permit import Limits
@@ -130,7 +131,49 @@ def test_a_tree_is_rooted_where_rows_come_from() -> None:
     tree = Tree.of(["eu", "us", "a-b"], ["eu-us", "us-a-b"])
     assert [edge.ends for edge in tree.edges] == [("eu", "us"), ("us", "a-b")]
     assert [edge.ends for edge in tree.rooted("a-b").edges] == [("us", "eu"), ("a-b", "us")][::-1]
-    assert tree.leaf("us") is None and tree.leaf("a-b") == tree.edges[1]
+    assert tree.without("us").cut_off() == ("eu", "a-b") and tree.without("a-b").cut_off() is None
+
+
+RING = """\
+pair: shop
+sites: {eu: mariadb://tide@db1, us: postgresql://tide@db2/shop, asia: mysql://tide@db3}
+edges: [EDGES]
+conflicts: {stamp: {time: tl_time, site: tl_site}}
+tables: [{source: shop.*}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("edges", "taken", "refused"),
+    [
+        ("eu-us, us-asia, asia-eu", ["us-asia", "asia-eu"], ""),
+        ("eu-us, us-asia", ["us-asia"], ""),
+        ("eu-us, asia-eu, us>asia", ["asia-eu", "us>asia"], ""),
+        ("eu>us, us>asia, asia>eu", [], "without asia nothing would come from us to eu"),
+        ("eu-asia, us-asia", [], "without asia nothing would come from eu to us"),
+    ],
+)
+def test_a_site_leaves_a_ring_whose_other_sites_still_reach_each_other(
+    edges: str, taken: list[str], refused: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "pair.yaml"
+    path.write_text(RING.replace("EDGES", edges))
+    ring = pair.load(path)
+    if refused:
+        with pytest.raises(NotAtTheEnd, match=refused) as told:
+            edges_of(ring, "asia")
+        assert "--equal --apply" in told.value.hint
+        return
+    found = {f"{e.parent}{'-' if e.two_way else '>'}{e.child}" for e in edges_of(ring, "asia")}
+    turned = {"-".join(reversed(text.split("-"))) for text in found if "-" in text}
+    assert {*taken} <= found | turned and len(found) == len(taken)
+
+
+def test_a_site_that_ties_others_does_not_leave_a_tree(file: Path) -> None:
+    with pytest.raises(NotAtTheEnd, match="us ties several sites"):
+        edges_of(pair.load(file), "us")
+    with pytest.raises(NotAtTheEnd, match="africa is none of the sites"):
+        edges_of(pair.load(file), "africa")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A spoke's server loses its last commits, which the arbiter has (history 12): the advice lets both go on."""
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench.harness.pair_file import Pair
-from bench.harness.rig import tidelock, until
-from bench.harness.servers import MariaDb, MySql, Server
+from bench.harness.rig import Said, tidelock, until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
 OPERATOR = 4
 SECONDS = 180.0
@@ -41,13 +42,20 @@ def backed_up(both: Pair, folder: Path) -> Path:
     return backup
 
 
-def put_back(both: Pair, backup: Path) -> None:
-    """The spoke's server ends without a word, and all it wrote since the backup is gone."""
+def put_back(both: Pair, backup: Path, *, recover: bool = False) -> None:
+    """The spoke's server ends without a word, and all it wrote since the backup is gone.  `recover`: PostgreSQL begins
+    a timeline."""
     server = both["us"].server
     server.kill()
     subprocess.run(["rm", "-rf", str(server.data)], check=True)
     subprocess.run(["cp", "-a", str(backup), str(server.data)], check=True)
+    if recover:
+        signal = server.data / "recovery.signal"
+        signal.touch()
+        shutil.chown(signal, *server.accounts, *server.accounts)
     server.start()
+    if recover:
+        until(lambda: server.execute("SELECT pg_is_in_recovery()") == [(False,)], "a server that takes writes")
     both["us"].reconnect()
 
 
@@ -70,7 +78,7 @@ def catch_up(both: Pair) -> None:
     assert both["us"].notes() == both["eu"].notes()
 
 
-def lose(both: Pair, backup: Path, *, running: bool) -> None:
+def lose(both: Pair, backup: Path, *, running: bool, recover: bool = False) -> None:
     """The arbiter has all that the spoke loses: rows that it made, changed and deleted.  `running`: the feeds are."""
     us, first = both["us"], both["us"].first
     if running:
@@ -82,7 +90,7 @@ def lose(both: Pair, backup: Path, *, running: bool) -> None:
         until(both.equal, "all at both", SECONDS)
     else:
         catch_up(both)
-    put_back(both, backup)
+    put_back(both, backup, recover=recover)
     us.write(range(20, 26))
     us.send(f"UPDATE note SET n = 77 WHERE id = {first + 3}")
 
@@ -111,10 +119,7 @@ def test_a_spoke_that_lost_commits_gets_them_back(
     copied = eu == "postgres_source"
     words = "then has us get the arbiter's rows anew" if copied else "sends back what was lost by itself"
     assert done.code == 0 and words in done.out, done
-    if copied:
-        assert both.command(*from_us).code == 0
-        resync = tidelock("resync", f"{both.file}#{both.schema}-eu-us", "--yes")
-        assert resync.code == 0, resync
+    follow(both, done.out)
     catch_up(both)
     us = both["us"]
     words = {row[0]: row[1:] for row in us.notes()}
@@ -122,6 +127,71 @@ def test_a_spoke_that_lost_commits_gets_them_back(
     assert words[str(us.first + 3)][1] == "77" and str(us.first + 10) in words and str(us.first + 21) in words
     again = both.command("rewound", "us")
     assert again.code != 0 and "holds all that" in again.out + again.err
+
+
+def postgres_spoke(make_postgres: Callable[..., Postgres]) -> Postgres:
+    """A server that may be put back from a copy of its files, and recovers by what log is in it."""
+    return make_postgres(extra=["-c", "restore_command=false"])
+
+
+@pytest.mark.parametrize("eu", ["mariadb", "postgres_source"])
+def test_a_spoke_that_began_a_timeline_gets_back_what_it_lost(
+    eu: str,
+    request: pytest.FixtureRequest,
+    make_postgres: Callable[..., Postgres],
+    pair: Callable[..., Pair],
+    tmp_path: Path,
+) -> None:
+    """PostgreSQL's history says where that left the one before, and its slot has kept the log from there."""
+    both = begun(pair, request.getfixturevalue(eu), postgres_spoke(make_postgres))
+    lose(both, backed_up(both, tmp_path), running=False, recover=True)
+    halted = both.command("run", "--until-caught-up", "--only", f"{both.schema}-us-eu")
+    assert halted.code == OPERATOR and "tidelock pair rewound" in halted.out + halted.err, halted
+    done = both.command("rewound", "us", "--apply")
+    assert done.code == 0 and "with what us has written since" in done.out, done
+    follow(both, done.out)
+    catch_up(both)
+    us = both["us"]
+    words = {row[0]: row[1:] for row in us.notes()}
+    assert str(us.first) not in words and words[str(us.first + 1)] == ("lost", "2")
+    assert words[str(us.first + 3)][1] == "77" and str(us.first + 10) in words and str(us.first + 21) in words
+
+
+def resync(both: Pair) -> None:
+    said = tidelock("resync", f"{both.file}#{both.schema}-eu-us", "--yes", seconds=SECONDS)
+    assert said.code == 0, said
+
+
+@pytest.mark.parametrize("slot", [True, False])
+def test_a_spoke_of_which_nobody_can_tell_what_it_lost_gets_the_arbiters_rows(
+    slot: bool, mariadb: MariaDb, make_postgres: Callable[..., Postgres], pair: Callable[..., Pair], tmp_path: Path
+) -> None:
+    """A copy of its files that is started as it is uses places again; one that recovered has lost its `slot`."""
+    both = begun(pair, mariadb, postgres_spoke(make_postgres))
+    lose(both, backed_up(both, tmp_path), running=False, recover=not slot)
+    us, first = both["us"], both["us"].first
+    if not slot:
+        us.send(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
+        )
+    halted = both.command("run", "--until-caught-up", "--only", f"{both.schema}-us-eu")
+    assert halted.code == OPERATOR and "tidelock pair rewound" in halted.out + halted.err, halted
+    untold = both.command("rewound", "us", "--apply")
+    assert untold.code != 0 and "--arbiters-rows" in untold.err, untold
+    report = both.folder / "report.json"
+    tidelock("verify", f"{both.file}#{both.schema}-eu-us", "--report", str(report), "--wait", "0", seconds=SECONDS)
+    assert str(first + 21) in report.read_text(), "what is given up is shown before"
+    shown = both.command("rewound", "us", "--arbiters-rows")
+    assert shown.code == 0 and "--apply does it" in shown.out, shown
+    done = both.command("rewound", "us", "--arbiters-rows", "--apply")
+    assert done.code == 0 and f"tidelock resync {both.file}#{both.schema}-eu-us" in done.out, done
+    resync(both)
+    catch_up(both)
+    words = {row[0]: row[1:] for row in us.notes()}
+    assert words[str(first + 1)] == ("lost", "2") and str(first + 10) in words and str(first + 21) not in words
+    us.write(range(30, 33))
+    catch_up(both)
+    assert str(first + 30) in {row[0] for row in both["eu"].notes()}
 
 
 @pytest.mark.parametrize("eu", ["postgres_source", "mysql"])
@@ -139,20 +209,36 @@ def test_a_spoke_that_lost_commits_while_its_feeds_ran(
     until(lambda: "tidelock pair rewound" in both.said(), "the halt", SECONDS)
     both["eu"].write(range(20, 23))
     both.supervisor.kill()
-    until(lambda: both.command("rewound", "us", "--apply").code == 0, "runs that are seen to be over", SECONDS)
-    if not both.equal():
-        both.options["conflicts"] = {"arbiter": "eu", "default": "arbiter", "echo": "all"}
-        both.start()
-        until(lambda: _repaired(both), "equal rows", SECONDS)
-        both.supervisor.stop()
+    both.supervisor = None
+    done = list[Said]()
+
+    def rewound() -> bool:
+        done.append(both.command("rewound", "us", "--apply"))
+        return done[-1].code == 0
+
+    until(rewound, "runs that are seen to be over", SECONDS)
+    follow(both, done[-1].out)
     catch_up(both)
     assert str(both["us"].first + 21) in {row[0] for row in both["us"].notes()}
+
+
+def follow(both: Pair, said: str) -> None:
+    """Does what `pair rewound` has said of the feed to the spoke."""
+    if "cannot go on at the place" in said:
+        assert both.command("run", "--until-caught-up", "--only", f"{both.schema}-us-eu").code == 0
+        resync(both)
+    if "set `echo: all`" in said:
+        both.options["conflicts"] = {"arbiter": "eu", "default": "arbiter", "echo": "all"}
+        run = both.start()
+        until(lambda: _repaired(both), "equal rows", SECONDS)
+        run.stop()
+        both.supervisor = None
 
 
 def _repaired(both: Pair) -> bool:
     """One more comparison, and repair of what it finds."""
     name = f"{both.schema}-eu-us"
     report = both.folder / "report.json"
-    tidelock("verify", f"{both.file}#{name}", "--report", str(report))
-    tidelock("repair", f"{both.file}#{name}", "--from-report", str(report), "--yes")
+    tidelock("verify", f"{both.file}#{name}", "--report", str(report), seconds=SECONDS)
+    tidelock("repair", f"{both.file}#{name}", "--from-report", str(report), "--yes", seconds=SECONDS)
     return both.equal()

@@ -112,6 +112,42 @@ def test_children_before_their_parents_take_one_trial_each_and_few_commits() -> 
         assert target.trials < 512 * 1.2 and len(target.commits) < 512 / 10
 
 
+@pytest.mark.parametrize("sizes", [(3,), (1, 3, 2), (2, 40, 1)])
+def test_a_row_of_an_arbiter_that_lacks_its_parent_is_tried_behind_its_transaction(sizes: tuple[int, ...]) -> None:
+    """The last row of the largest transaction is the parent of all others there, and comes last, as MySQL logs it."""
+    changes = log(*sizes)
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    *children, parent = (change for change in changes if change.number == largest)
+    committed: list[Change] = []
+    search = BadRowSearch(changes, atomic=False, differs=True, blind=True)
+    search.failed("the batch")
+    while not search.finished:
+        trial = search.trial()
+        if set(trial) & set(children) and parent not in committed:
+            search.failed("no parent", lacks_parent=True)
+            continue
+        committed += trial
+        search.succeeded()
+    assert search.bad == [] and not search.orphans
+    others = [change for change in changes if change.number != largest]
+    assert [change for change in committed if change in others] == others
+    assert [change for change in committed if change not in others] == [parent, *children]
+
+
+def test_a_row_of_an_arbiter_that_lacks_its_parent_does_not_pass_a_later_change_of_it() -> None:
+    child, other, again = (
+        change(ACCOUNTS, before, after, number=1, ordinal=n)
+        for n, (before, after) in enumerate([(None, (1, None, 0)), (None, (2, None, 0)), ((1, None, 0), (1, None, 5))])
+    )
+    for changes in ([child, other, again], [child]):
+        search = BadRowSearch(changes, atomic=False, differs=True, blind=True)
+        search.failed("the batch")
+        while search.trial() != [child]:
+            search.failed("a half")
+        search.failed("no parent", lacks_parent=True)
+        assert [bad for bad, _ in search.bad] == [child] and not search.orphans
+
+
 def test_the_error_of_each_bad_row_is_kept() -> None:
     changes = log(3)
     search = BadRowSearch(changes, atomic=True)

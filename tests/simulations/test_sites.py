@@ -61,6 +61,7 @@ def test_quick_ones_die() -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(7200)
 def test_all_die() -> None:
     hunted = [mutant for mutant in (*SITES, *ARBITER, *PERMITS, *DECIDING) if mutant.name not in BEYOND]
     orders = [Order(mutant, LIMIT, check.PATIENCE) for mutant in hunted]

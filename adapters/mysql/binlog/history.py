@@ -34,7 +34,7 @@ _FAR: Final = 64 << 20  # a second or two of reading
 HINT: Final = (
     "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`; if"
     " it is a replica that is behind, run the feed again once it has caught up. If its log was reset, or it was put"
-    f" back from a backup: {RESYNC}; of a spoke of an arbiter, `tidelock pair rewound PAIR.yaml SITE` instead"
+    f" back from a backup: {RESYNC}; {words.OF_A_SPOKE}"
 )
 
 

@@ -17,13 +17,11 @@ from tidelock.adapters.mysql.binlog.log_file import NOBODY
 from tidelock.adapters.mysql.binlog.log_times import begun
 from tidelock.adapters.mysql.binlog.positions import survey
 from tidelock.adapters.mysql.connection import Address, connect, explained, rows
+from tidelock.adapters.ports.history_words import LOSS_UNTOLD
 from tidelock.adapters.ports.source import Loss
 from tidelock.adapters.ports.source_errors import LossUntold
 from tidelock.engine.model import lineage
-from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
-
-_HINT = f"`tidelock verify` shows what differs, `tidelock repair` mends it. Once both sites are equal: {RESYNC}"
 
 
 def loss_before(endpoint: Address, lost: Position) -> Loss:
@@ -31,7 +29,7 @@ def loss_before(endpoint: Address, lost: Position) -> Loss:
     proof = lineage.decode(lost.proof)
     last = None if proof is None else proof.last
     if proof is None or last is None:
-        raise LossUntold(f"{lost} does not say which transaction stood there", _HINT)
+        raise LossUntold(f"{lost} does not say which transaction stood there", LOSS_UNTOLD)
     connection = connect(endpoint)
     try:
         with closing(connection):
@@ -40,20 +38,25 @@ def loss_before(endpoint: Address, lost: Position) -> Loss:
     except pymysql.MySQLError as error:
         raise explained(error, endpoint) from error
     if who != proof.server:
-        raise LossUntold(f"{lost} was read from {proof.server}, and {endpoint} is {who}", _HINT)
+        raise LossUntold(f"{lost} was read from {proof.server}, and {endpoint} is {who}", LOSS_UNTOLD)
     since = 0
     for file in sorted(sizes, reverse=True):
         when = begun(endpoint, file, NOBODY)
         if when < last.when or (file == last.file and when == last.begun):
             break
         if when == last.when:
-            words = "so nobody can tell on which side of the loss it is"
-            raise LossUntold(f"{file} of {endpoint} was begun in the second of what was read last, {words}", _HINT)
+            told = f"{file} of {endpoint} was begun in the second of what was read last"
+            raise LossUntold(f"{told}, so nobody can tell on which side of the loss it is", LOSS_UNTOLD)
         since = when
     else:
-        raise LossUntold(f"the log of {endpoint} was begun after {lost}, so nothing is left of what was read", _HINT)
+        told = f"the log of {endpoint} was begun after {lost}"
+        raise LossUntold(f"{told}, so nothing is left of what was read", LOSS_UNTOLD)
     if not since:
-        raise LossUntold(f"the server {endpoint} has begun no file since {lost}, so it was not started since", _HINT)
+        told = f"the server {endpoint} has begun no file since {lost}"
+        raise LossUntold(f"{told}, so it was not started since", LOSS_UNTOLD)
     place = Position(file, sizes[file])
     gtids = survey(endpoint, place).gtids
-    return Loss(msgspec.structs.replace(witnessed(endpoint, place), gtids=gtids if lost.gtids else ""), since)
+    place = msgspec.structs.replace(witnessed(endpoint, place), gtids=gtids if lost.gtids else "")
+    left = lineage.decode(place.proof)
+    ended = left.last if left is not None else None
+    return Loss(place, since, ended.source if ended is not None else "", ended.number if ended is not None else 0)

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.history_words import OF_A_SPOKE
 from tidelock.adapters.ports.source_errors import Busy, OtherHistory, PurgedPosition, SourceError
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, system_of, timeline_of
 from tidelock.adapters.postgres.logical.session import Session, whole
@@ -33,7 +34,7 @@ from tidelock.engine.model.records import Position, spelled_lsn
 _FORK: Final = re.compile(r"^\s*(\d+)\s+([0-9A-Fa-f]+/[0-9A-Fa-f]+)", re.MULTILINE)
 HINT: Final = (
     "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`; if"
-    f" it was put back from a backup, or a standby was promoted that was behind: {RESYNC}"
+    f" it was put back from a backup, or a standby was promoted that was behind: {RESYNC}; {OF_A_SPOKE}"
 )
 
 
@@ -128,7 +129,7 @@ def require_slot(session: Session, start: Position) -> Slot:
         missing = PurgedPosition(
             f"{server} has no slot {name}, so it did not keep its log from {start} on",
             "It was dropped, or this server was promoted and had none (PostgreSQL 17 keeps slots on standbys: "
-            f"`failover`). {RESYNC}",
+            f"`failover`). {RESYNC}; {OF_A_SPOKE}",
         )
         raise _at(start, missing)
     if slot.plugin != PLUGIN or slot.database != server.database or slot.temporary or slot.two_phase:

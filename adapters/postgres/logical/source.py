@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source import Beginning, Loss, Overview, TableView
-from tidelock.adapters.ports.source_errors import LossUntold, PurgedPosition
+from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.adapters.postgres.logical import history, kept_slot, making, overview
 from tidelock.adapters.postgres.logical.session import session
-from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
 
@@ -69,10 +68,9 @@ class PostgresSource:
             history.confirm(opened, place, further, slot=False)
 
     def loss_before(self, lost: Position) -> Loss:
-        raise LossUntold(
-            f"PostgreSQL uses places of its log again after a crash: nobody can tell where {self._place} lost its end",
-            f"`tidelock verify` shows what differs, `tidelock repair` mends it. Once both sites are equal: {RESYNC}",
-        )
+        from tidelock.adapters.postgres.logical.loss import loss_before
+
+        return loss_before(self._place, lost)
 
     def require_log_behind(self, place: Position) -> None:
         with session(self._place, replication=True) as opened:
