@@ -78,7 +78,7 @@ def _moved_log(feed: Feed) -> bool:
 
 def _served_otherwise(feed: Feed, change: Callable[[Position], str]) -> bool:
     """All readers lose their connections to what was there."""
-    what = change(feed.target.durable) if feed.owner.reader is not None else ""
+    what = change(feed.target.stored.durable) if feed.owner.reader is not None else ""
     if not what:
         return False
     feed.coverage[f"log: {what}"] += 1

@@ -145,7 +145,7 @@ class Feed:
 
     def take_over(self) -> None:
         hands = copier.Copier(
-            self.source, self.history, self.target.ledger.view, self.target.staged, self.target.database.refuses,
+            self.source, self.history, self.target.ledger.view, self.target.stored.staged, self.target.database.refuses,
             self.faults,
         )  # fmt: skip
         told = self.owner.stepped_down if self.owners else None

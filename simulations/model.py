@@ -22,12 +22,21 @@ __all__ = ["Database", "Refusal", "Table", "Token", "Violation", "comparable"]
 Refusal = Callable[[TableName, Row], bool]
 
 
+LACKS_PARENT = "23503"
+"""SQLSTATE of a row that refers to one that is not there."""
+
+
 class Violation(Exception):
     """A constraint or the target's own rule refuses a row.  `lacks_parent`: it refers to one that is not there.
     `has_children`: others refer to it."""
 
     lacks_parent = False
     has_children = False
+
+    @property
+    def code(self) -> str:
+        """SQLSTATE, where anybody asks for it."""
+        return LACKS_PARENT if self.lacks_parent else ""
 
 
 class Table:

@@ -35,7 +35,7 @@ class Repairs:
     @property
     def wanted(self) -> dict[TableName, dict[Row, None]]:
         """Keys that are not being repaired yet."""
-        return {name: keys for name, keys in self._target.wanted.items() if keys}
+        return {name: keys for name, keys in self._target.stored.wanted.items() if keys}
 
     def go_on(self, owner: Owner, chance: Random) -> None:
         """Somebody does something, perhaps."""
@@ -92,7 +92,7 @@ class Repairs:
         return self._target.database.tables[name].spec
 
     def _want(self, name: TableName, key: Row) -> None:
-        self._target.wanted.setdefault(name, {})[key] = None
+        self._target.stored.wanted.setdefault(name, {})[key] = None
 
     def _tamper(self, name: TableName, chance: Random) -> None:
         """Another note, a row less, or one more that holds no unique value."""

@@ -27,6 +27,7 @@ from tidelock.simulations.ledger import Ledger, Mistake
 from tidelock.simulations.model import Database
 from tidelock.simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
 from tidelock.simulations.repairs import Repairs
+from tidelock.simulations.stored import Stored
 from tidelock.simulations.target import Target
 from tidelock.simulations.view import Progress
 
@@ -53,12 +54,13 @@ class World(Feed):
             ledger.copies = {split.table: Progress(split, 0) for split in splits}
             _hold(history, database, [split for split in splits if split.keep], ledger, chance)
         whole = "poison" not in plan.features and plan.locking
-        target = Target(database, ledger, faults, atomic=plan.atomic, whole=whole, strict=plan.locking)
+        stored = Stored(database, ledger, faults)
+        target = Target(stored, faults, atomic=plan.atomic, whole=whole, strict=plan.locking)
         target.image = plan.image
         log = source_log.Source(history, plan.schedule, ledger)
         super().__init__(plan, chance, history, target, log, faults, coverage)
-        self.target.checkers = (*self.target.checkers, self._exercise)
-        self.target.begin_at(self.log.start)
+        stored.checkers = (*stored.checkers, self._exercise)
+        stored.begin_at(self.log.start)
         again = plan.copy.again if plan.copy is not None else ()
         self._repairs = Repairs(self.history, self.target) if plan.repairs else None
         self._to_copy = [f for f in again if all(t.name in self.history.held for t in catalogue.BY_NAME[f])]
@@ -157,7 +159,7 @@ class World(Feed):
                 wish = target.state.wished.setdefault(place, "skip" if skips else "retry")
                 target.parked[place] = (row, wish)
                 self.coverage[f"operator: {wish}"] += 1
-        target.flush()
+        target.stored.flush()
         read, self._wishes_read = self._wishes_read, ParkedWished(tuple(target.wishes()))
         if chance.random() < 0.3:
             self.owner.post(read)  # read long ago, told only now

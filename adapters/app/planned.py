@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tidelock.adapters.app.init_plan import init_plan
 from tidelock.adapters.app.planned_statement import PlannedStatement
@@ -52,25 +52,24 @@ async def take_away(feed: Feed, apply: bool) -> list[PlannedStatement]:
 
 
 async def _at_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
-    if not statements:
-        return
-    async with source_inspected(feed) as source:
-        for number, statement in enumerate(statements):
-            try:
-                await source.execute(statement.sql)
-            except SourceError as error:
-                raise StatementFailed(statement, error, number, len(statements)) from None
+    if statements:
+        async with source_inspected(feed) as source:
+            await _run(source.execute, statements)
 
 
 async def _at_target(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
-    if not statements:
-        return
-    async with session(feed.target_url) as target:
-        for number, statement in enumerate(statements):
-            try:
-                await target.execute(statement.sql)
-            except TargetError as error:
-                raise StatementFailed(statement, error, number, len(statements)) from None
+    if statements:
+        async with session(feed.target_url) as target:
+            await _run(target.execute, statements)
+
+
+async def _run(execute: Callable[[str], Awaitable[object]], statements: Sequence[PlannedStatement]) -> None:
+    """Runs statements one after another.  Raises StatementFailed."""
+    for number, statement in enumerate(statements):
+        try:
+            await execute(statement.sql)
+        except (SourceError, TargetError) as error:
+            raise StatementFailed(statement, error, number, len(statements)) from None
 
 
 async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:

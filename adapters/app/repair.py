@@ -17,6 +17,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import queue
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.ports.staging import LEFT
 from tidelock.adapters.spark.keys import NoSuchKey, canonical
 from tidelock.adapters.verify.catalogues import paired
@@ -33,14 +34,10 @@ _SPLIT: Final = msgspec.msgpack.Decoder(ChunkSplit)
 _UNREPAIRED: Final = msgspec.json.Decoder(list[tuple[str, str]])
 
 
-class NotRepairable(Exception):
+class NotRepairable(OperatorError):
     """The report cannot be worked off; the text says why and `hint` what to do."""
 
     exit_code = 2
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
-from tidelock.adapters.cli.preparing import Words, counted, print_findings, print_plan
+from tidelock.adapters.cli.preparing import Words, counted, print_check, print_findings, print_plan
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.pair import Pair, PairFeed, load, texts
 
@@ -47,13 +47,7 @@ def check(path: str, json: bool) -> int:
     pair = load(path)
     from tidelock.adapters.pair.checking import check as check_pair
 
-    report = asyncio.run(check_pair(pair))
-    if json:
-        print_json({"ok": report.ok, "findings": report.findings})
-    else:
-        print_findings(report.findings)
-        print(f"{pair.name}: {'can run' if report.ok else 'cannot run'}{counted(report.findings)}")
-    return OK if report.ok else REFUSED
+    return print_check(pair.name, asyncio.run(check_pair(pair)), json)
 
 
 # ------------------------------------------------------------------ begin

@@ -13,7 +13,7 @@ from tidelock.adapters.config.feed_file import load
 
 if TYPE_CHECKING:
     from tidelock.adapters.app.planned_statement import PlannedStatement
-    from tidelock.adapters.ports.finding import Finding
+    from tidelock.adapters.ports.finding import CheckReport, Finding
 
 
 def check(path: str, json: bool) -> int:
@@ -21,12 +21,16 @@ def check(path: str, json: bool) -> int:
     feed = load(path)
     from tidelock.adapters.app.check import check as check_feed
 
-    report = asyncio.run(check_feed(feed))
+    return print_check(feed.name, asyncio.run(check_feed(feed)), json)
+
+
+def print_check(name: str, report: CheckReport, json: bool) -> int:
+    """Prints whether a feed, or a pair, can run; returns the exit code."""
     if json:
         print_json({"ok": report.ok, "findings": report.findings})
     else:
         print_findings(report.findings)
-        print(f"{feed.name}: {'can run' if report.ok else 'cannot run'}{counted(report.findings)}")
+        print(f"{name}: {'can run' if report.ok else 'cannot run'}{counted(report.findings)}")
     return OK if report.ok else REFUSED
 
 
@@ -45,6 +49,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
 
 
 def counted(findings: Sequence[Finding]) -> str:
+    """Returns how many findings there are of each level."""
     counts = [(level, sum(f.level == level for f in findings)) for level in ("error", "warning", "note")]
     said = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts if count]
     return f" ({', '.join(said)})" if said else ""

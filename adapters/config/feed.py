@@ -25,6 +25,8 @@ from tidelock.engine.model.stamp_columns import TOMBSTONES
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"
 SCHEMA_NAME = r"^[a-z_][a-z0-9_]{0,62}$"
+EMBEDDED = "embedded"
+"""Word for a log that is the source's own."""
 ServerId: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 

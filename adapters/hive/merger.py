@@ -25,6 +25,7 @@ from tidelock.adapters.hive.manifest import Manifest, Manifests, Stored, TableSt
 from tidelock.adapters.hive.marks import Marks
 from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.warehouse import HISTORY, Warehouse
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.spark_stream.log import same_place
 from tidelock.engine.model.records import Position
 
@@ -40,14 +41,10 @@ ROW_BYTES: Final = 100  # of a version whose size nobody knows
 VERSION_COLUMNS: Final = (("valid_from", "timestamp"), ("valid_to", "timestamp"), ("op", "string"))
 
 
-class Broken(Exception):
+class Broken(OperatorError):
     """The changes do not fit what is there; `hint` says what to do."""
 
     exit_code = 4
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Layout(msgspec.Struct, frozen=True):

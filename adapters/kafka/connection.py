@@ -26,6 +26,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.metadata import MetadataRequest
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.operator_error import OperatorError
 
 REQUEST_MS: Final = 10_000
 REFUSED_LOGIN = (SaslAuthenticationFailed, UnsupportedSaslMechanismError)
@@ -37,12 +38,8 @@ NOT_AUTHORISED = (
 )
 
 
-class LogError(Exception):
+class LogError(OperatorError):
     """Kafka cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def client_options(endpoint: Endpoint | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 import xxhash
 
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction, read_extension
 
 VERSION: Final = 2
@@ -27,12 +28,8 @@ _FOREIGN: Final = (
 )
 
 
-class WireError(Exception):
+class WireError(OperatorError):
     """A record of the log cannot be read: what is wrong, and in `hint` what the operator can do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def at(error: WireError, partition: int, offset: int) -> WireError:

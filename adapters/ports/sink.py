@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.engine.model.errors import Alarm, Failure
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.protocol import effects, events
@@ -139,14 +140,13 @@ class Sink(Protocol):
         """Closes all connections."""
 
 
-class TargetError(Exception):
+class TargetError(OperatorError):
     """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret.
 
     `passing`: the server itself says that it cannot now (too many connections, a full disk, read-only, starting).
     `unreachable`: no connection to it came about, or it was lost before the answer."""
 
     def __init__(self, message: str, hint: str, *, passing: bool = False, unreachable: bool = False) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(message, hint)
         self.passing = passing
         self.unreachable = unreachable

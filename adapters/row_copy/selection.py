@@ -69,26 +69,25 @@ def place(split: ChunkSplit, source: SourceOf) -> str:
 
 def at_or_behind(names: Sequence[str], low: Sequence[str]) -> str:
     """Returns (names) >= (low), spelled so that the server reads a range of its index."""
-    first, value = names[0], low[0]
-    if len(low) == 1:
-        return f"{first} >= {value}"
-    return f"{first} >= {value} AND ({first} > {value} OR ({at_or_behind(names[1:], low[1:])}))"
+    return _beside(names, low, ">", ">=")
 
 
 def behind(names: Sequence[str], place: Sequence[str]) -> str:
-    """Returns (names) > (place)."""
-    first, value = names[0], place[0]
-    if len(place) == 1:
-        return f"{first} > {value}"
-    return f"{first} >= {value} AND ({first} > {value} OR ({behind(names[1:], place[1:])}))"
+    """Returns (names) > (place), spelled alike."""
+    return _beside(names, place, ">", ">")
 
 
 def before(names: Sequence[str], high: Sequence[str]) -> str:
-    """Returns (names) < (high)."""
-    first, value = names[0], high[0]
-    if len(high) == 1:
-        return f"{first} < {value}"
-    return f"{first} <= {value} AND ({first} < {value} OR ({before(names[1:], high[1:])}))"
+    """Returns (names) < (high), spelled alike."""
+    return _beside(names, high, "<", "<")
+
+
+def _beside(names: Sequence[str], place: Sequence[str], side: str, last: str) -> str:
+    """`side`: on which side of the place, `<` or `>`.  `last`: how the last column is compared."""
+    first, value = names[0], place[0]
+    if len(place) == 1:
+        return f"{first} {last} {value}"
+    return f"{first} {side}= {value} AND ({first} {side} {value} OR ({_beside(names[1:], place[1:], side, last)}))"
 
 
 def _rank(split: ChunkSplit, source: SourceOf) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.row_copy.columns import asked
 from tidelock.adapters.row_copy.task import Filter, RowReading
 from tidelock.adapters.schema.create_table import qualified
@@ -18,12 +19,8 @@ from tidelock.engine.capture.mapping import Mapping, Rule, TableMapping
 from tidelock.engine.model.records import TableName
 
 
-class NotCopied(Exception):
+class NotCopied(OperatorError):
     """Tables cannot be copied: `args[0]` says why, `hint` what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class CopySource:

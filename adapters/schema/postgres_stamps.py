@@ -91,9 +91,7 @@ def _look(words: Words) -> str:
     mark = f"({words.listed(words.time, words.stamped_at)}) VALUES ({none})"
     return f"""
 BEGIN
-  IF TG_OP = 'UPDATE' AND {words.same("OLD", "NEW")} THEN
-    RETURN NULL;
-  END IF;
+{_unless_key_stays(words)}
   PERFORM pg_advisory_xact_lock_shared({lock});
   IF current_setting('transaction_isolation') NOT LIKE 'read%' THEN
     INSERT INTO {words.dead} {mark} ON CONFLICT DO NOTHING;
@@ -106,14 +104,20 @@ END
 """
 
 
+def _unless_key_stays(words: Words) -> str:
+    """Returns the beginning of a trigger that does nothing for an update which leaves the key as it was."""
+    return f"""\
+  IF TG_OP = 'UPDATE' AND {words.same("OLD", "NEW")} THEN
+    RETURN NULL;
+  END IF;"""
+
+
 def _bury(words: Words) -> str:
     time = f"greatest({CLOCK}, OLD.{words.time} + 1, {words.floor})"
     greater = f"(excluded.{words.time}, excluded.{words.stamped_at}) > (d.{words.time}, d.{words.stamped_at})"
     return f"""
 BEGIN
-  IF TG_OP = 'UPDATE' AND {words.same("OLD", "NEW")} THEN
-    RETURN NULL;
-  END IF;
+{_unless_key_stays(words)}
   INSERT INTO {words.dead} AS d ({words.listed(words.time, words.stamped_at)})
     VALUES ({words.listed(time, words.site, of="OLD.")})
     ON CONFLICT ({words.listed()}) DO UPDATE SET {words.time} = excluded.{words.time},

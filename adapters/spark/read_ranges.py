@@ -63,23 +63,21 @@ async def _count(server: Asked, rows: str) -> int:
 
 def _between(names: list[str], low: list[str] | None, high: list[str] | None) -> str:
     parts = [_after(names, low)] if low else []
-    parts += [_until(names, high)] if high else []
+    parts += [_beside(names, high, "<", "<=")] if high else []
     return " AND ".join(f"({part})" for part in parts) or "1 = 1"
 
 
 def _after(names: Sequence[str], bound: Sequence[str]) -> str:
     """Returns (names) > (bound), spelled so that MySQL's optimizer reads a range of the index."""
-    first, value = names[0], bound[0]
-    if len(names) == 1:
-        return f"{first} > {value}"
-    return f"{first} > {value} OR ({first} = {value} AND ({_after(names[1:], bound[1:])}))"
+    return _beside(names, bound, ">", ">")
 
 
-def _until(names: Sequence[str], bound: Sequence[str]) -> str:
+def _beside(names: Sequence[str], bound: Sequence[str], side: str, last: str) -> str:
+    """`side`: on which side of the bound, `<` or `>`.  `last`: how the last column is compared."""
     first, value = names[0], bound[0]
     if len(names) == 1:
-        return f"{first} <= {value}"
-    return f"{first} < {value} OR ({first} = {value} AND ({_until(names[1:], bound[1:])}))"
+        return f"{first} {last} {value}"
+    return f"{first} {side} {value} OR ({first} = {value} AND ({_beside(names[1:], bound[1:], side, last)}))"
 
 
 def _literal(value: Any) -> str:

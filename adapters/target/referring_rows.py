@@ -11,8 +11,9 @@ A child may have come since a row was found to have none: so each level is locke
 from __future__ import annotations
 
 import enum
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -149,10 +150,28 @@ class TooMany(Exception):
     """Raised where more rows refer to a row than are deleted."""
 
 
-def image(columns: Sequence[TargetColumn], values: Sequence[Value]) -> Image:
-    """Returns a row by its columns, from texts and bytes as the target shows them; whole numbers as such."""
-    pairs = zip(columns, values, strict=True)
-    return {
-        column.name: int(value) if isinstance(value, str) and column.type.startswith(_NUMBERS) else value
-        for column, value in pairs
-    }
+def image(
+    columns: Sequence[TargetColumn], shown: Sequence[str | None], is_bytes: Callable[[TargetColumn], bool]
+) -> Image:
+    """Returns a row by its columns.  `shown`: their texts, of bytes in hexadecimal; whole numbers are returned as such.
+    """
+    return {column.name: _value(column, text, is_bytes) for column, text in zip(columns, shown, strict=True)}
+
+
+def _value(column: TargetColumn, shown: str | None, is_bytes: Callable[[TargetColumn], bool]) -> Value:
+    if shown is None:
+        return None
+    if is_bytes(column):
+        return bytes.fromhex(shown)
+    return int(shown) if re.split("[ (]", column.type, maxsplit=1)[0] in _NUMBERS else shown
+
+
+def steps_up(path: Path, last: str, identifier: Callable[[str], str]) -> list[str]:
+    """Writes, for each reference of a path, the condition by which its rows refer to those one step nearer to the
+    beginning.  `last`: alias or name of the table at the end; the others are `c0`, `c1`, …."""
+    found = []
+    for n, one in enumerate(path):
+        child = last if n == len(path) - 1 else f"c{n + 1}"
+        pairs = zip(one.columns, one.parent_columns, strict=True)
+        found.append(" AND ".join(f"{child}.{identifier(own)} = c{n}.{identifier(theirs)}" for own, theirs in pairs))
+    return found

@@ -18,9 +18,13 @@ from tidelock.engine.two_way.deciding import judged, kept_out, keys_of
 from tidelock.engine.two_way.deciding_together import Judged, independent, steps_together
 from tidelock.engine.two_way.decisions import Decision
 
+Sql = TypeVar("Sql")
+Sql_co = TypeVar("Sql_co", covariant=True)
 
-class Tellable(Protocol):
-    """The SQL of a table whose rows are told.  `told`: the columns that it tells.  `key_names`: those of its key."""
+
+class ConflictQueries(Protocol[Sql_co]):
+    """The SQL by which changes of a table are decided about.  `told`: the columns that it tells of a row.  `key_names`:
+    those of its key."""
 
     @property
     def told(self) -> Sequence[str]: ...
@@ -29,10 +33,24 @@ class Tellable(Protocol):
     @property
     def name(self) -> TableName: ...
 
+    def met(self, before: Row | None, key: Row) -> Sql_co:
+        """Query of the row with this key, behind whether it is as before."""
+        ...
 
-Statements = TypeVar("Statements", bound=Tellable)
-Sql = TypeVar("Sql")
-Sql_co = TypeVar("Sql_co", covariant=True)
+    def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], Sql_co]]:
+        """Queries of the rows of other keys that hold a unique value of `row`, each with its columns."""
+        ...
+
+    def image(self, key: Row) -> Sql_co:
+        """Query of the row with this key as the log of its database has it, which locks it."""
+        ...
+
+    def key_texts(self, key: Row) -> Sql_co:
+        """Query of the key's values as that log has them, there or not."""
+        ...
+
+
+Statements = TypeVar("Statements", bound=ConflictQueries[Any])
 
 
 class Books(Protocol[Sql_co]):
@@ -74,28 +92,12 @@ class RowsTold(ABC, Generic[Statements, Sql]):
         """Ask queries of one kind together; returns the rows of each."""
 
     @abstractmethod
-    def _met(self, statements: Statements, change: DecideChange, key: Row) -> Sql:
-        """Query of the row of a change, behind whether it is as before."""
-
-    @abstractmethod
-    def _others(self, statements: Statements, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], Sql]]:
-        """Queries of the rows of other keys that hold a unique value of `row`, each with its columns."""
-
-    @abstractmethod
     async def _found(self, statements: Statements, change: DecideChange, values: Sequence[Any]) -> tuple[Row, Writer]:
         """Return a row as the change's log spells it, and who wrote it.  Raises NotSpelled."""
 
     @abstractmethod
     async def _write(self, steps: Sequence[Step]) -> None:
         """Write what was decided."""
-
-    @abstractmethod
-    def _image(self, statements: Statements, key: Row) -> Sql:
-        """Query of the row with this key as the log of its database has it, which locks it."""
-
-    @abstractmethod
-    def _key_texts(self, statements: Statements, key: Row) -> Sql:
-        """Query of the key's values as that log has them, there or not."""
 
     @abstractmethod
     def _tell(self, statements: Statements, ordinal: int, row_key: bytes, image: bytes | None) -> Sql:
@@ -132,8 +134,8 @@ class RowsTold(ABC, Generic[Statements, Sql]):
             image = change.before if change.before is not None else change.after
             assert image is not None, "a change has an image"
             key = change.table.key_of(image)
-            met.append((statements, self._met(statements, change, key)))
-            held = self._others(statements, change.after, key) if change.after is not None else ()
+            met.append((statements, statements.met(change.before, key)))
+            held = statements.others(change.after, key) if change.after is not None else ()
             others += [(n, columns, statements, sql) for columns, sql in held]
         there = await self._ask(met)
         holders: list[list[Holder]] = [[] for _ in changes]
@@ -160,7 +162,7 @@ class RowsTold(ABC, Generic[Statements, Sql]):
             at = -1
             for key in keys_of(change.table, change.before, change.after):
                 try:
-                    queries.append((statements, self._image(statements, key)))
+                    queries.append((statements, statements.image(key)))
                     at = len(queries) - 1
                 except self.unwritable:
                     if not decision.verdict:
@@ -190,7 +192,7 @@ class RowsTold(ABC, Generic[Statements, Sql]):
         ordinals: list[int] = []
         for ordinal, (statements, key) in enumerate(self._told):
             try:
-                image, text = self._image(statements, key), self._key_texts(statements, key)
+                image, text = statements.image(key), statements.key_texts(key)
             except self.unwritable:
                 continue
             images.append((statements, image))

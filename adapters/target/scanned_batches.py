@@ -13,21 +13,20 @@ import msgspec
 
 from tidelock.adapters.ports.sink import BatchAnswer
 from tidelock.adapters.target.lane import BatchLane
+from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.errors import ErrorKind
-from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchFailed
 
 Lane = TypeVar("Lane", bound=BatchLane[Any])
-Statements = TypeVar("Statements")
 
 
-class ScannedBatches(ABC, Generic[Lane, Statements]):
-    """The look through the batches of a sink."""
+class ScannedBatches(ABC, Generic[Lane]):
+    """The look through the batches of a sink.  `tables`: what it asks of them."""
 
-    def __init__(self) -> None:
-        self._tables: dict[Binding, Statements] = {}
+    def __init__(self, tables: StatementsByTable[..., Any]) -> None:
+        self._known = tables
 
     @abstractmethod
     async def _suspects(self, lane: Lane, effect: ApplyBatch) -> list[Suspect]:
@@ -35,7 +34,7 @@ class ScannedBatches(ABC, Generic[Lane, Statements]):
 
     def forget_tables(self) -> None:
         """Forget the tables as they were."""
-        self._tables.clear()
+        self._known.forget()
 
     async def after(self, lane: Lane, effect: ApplyBatch, work: Awaitable[BatchAnswer]) -> BatchAnswer:
         """Return the batch's answer, with suspects where a row is refused."""

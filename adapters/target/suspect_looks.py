@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from tidelock.adapters.target.compared_columns import may_be_gone
+from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
@@ -81,13 +82,24 @@ def looks_of(steps: Sequence[Step]) -> dict[Binding, Looks]:
     return looks
 
 
-async def in_conflict(
+async def suspects(
+    steps: Sequence[Step],
+    statements_of: Callable[[Binding], LookStatements[Query]],
+    ask: Callable[[Iterable[Query]], Awaitable[set[int]]],
+) -> list[Suspect]:
+    """Returns the rows in conflict of a batch's steps; `ask` asks the target."""
+    found: list[Suspect] = []
+    for table, looks in looks_of(steps).items():
+        found += [(table.name, key) for key in await _in_conflict(table, looks, statements_of(table), ask)]
+    return found
+
+
+async def _in_conflict(
     table: Binding,
     looks: Looks,
     statements: LookStatements[Query],
     ask: Callable[[Iterable[Query]], Awaitable[set[int]]],
 ) -> list[Row]:
-    """Returns the keys of rows in conflict; `ask` asks the target."""
     found: list[Row] = []
     if looks.befores:
         keys = [table.key_of(row) for row in looks.befores]

@@ -11,6 +11,7 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.spark.comparable_values import Form, Value, shown
 from tidelock.adapters.verify.recheck import DifferenceKind, RowKey, SeenRow
 from tidelock.adapters.verify.table_pairs import ComparedTable
@@ -21,14 +22,10 @@ SHOWN_CHARACTERS = 200
 NO_ROW = "no row"
 
 
-class BadReport(Exception):
+class BadReport(OperatorError):
     """A file cannot be used as a report; the text says why and `hint` what to do."""
 
     exit_code = 2
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Difference(msgspec.Struct, frozen=True):

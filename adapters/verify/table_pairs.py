@@ -17,6 +17,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import Type
 from tidelock.adapters.spark.comparable_values import Form, Value, shown
@@ -34,14 +35,10 @@ from tidelock.engine.model.schema import TargetTable
 _INTEGERS = ("smallint", "integer", "bigint", "numeric", "tinyint", "mediumint", "int", "decimal")
 
 
-class NotComparable(Exception):
+class NotComparable(OperatorError):
     """The feed cannot be verified; the text says which table and why."""
 
     exit_code = 1
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class Side(msgspec.Struct, frozen=True):

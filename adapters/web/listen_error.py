@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from tidelock.adapters.ports.operator_error import OperatorError
 
-class ListenError(Exception):
+
+class ListenError(OperatorError):
     """The address cannot be listened on; `hint` says what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint

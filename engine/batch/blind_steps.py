@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tidelock.engine.batch.merge import Ranks, fold, must_keep_order
+from tidelock.engine.batch.merge import Ranks, fold, reordered
 from tidelock.engine.model.records import Row, Value
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
@@ -60,27 +60,24 @@ def require_blind(binding: Binding) -> None:
 
 
 def blind_steps(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
-    """The steps of one batch."""
+    """Returns the steps of one batch."""
     steps = _set_based(changes, ranks)
     return displacing_steps(changes) if steps is None else steps
 
 
 def _set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
-    """The steps of a batch that deletes first; None where it has to run in log order."""
-    bindings = dict.fromkeys([change.binding for change in changes])
-    if must_keep_order(changes, bindings, ranks):
-        return None
-    tables = fold(changes)
-    if len({binding.name for binding in tables}) != len(tables):
+    """Returns the steps of a batch that deletes first; None where it has to run in log order."""
+    tables = reordered(changes, ranks)
+    if tables is None:
         return None
     deletes: list[Step] = []
     writes: list[Step] = []
-    for binding in sorted(tables, key=lambda b: ranks.of(b.target.name)):
+    for binding, rows in tables:
         tied = bool(binding.target.references) or binding.has_target_only_columns
         gone: list[Row] = []
         fresh: list[Row] = []
         kept: list[Row] = []
-        for key, (before, after) in tables[binding].items():
+        for key, (before, after) in rows.items():
             if after is None:
                 gone.append(key if len(binding.key) > 1 else (key,))
             elif before is None:
@@ -102,7 +99,8 @@ def _set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
 
 
 def displacing_steps(changes: Sequence[Change]) -> list[Step]:
-    """The same changes with leave to displace the rows that hold a wanted value; `displaces` names a row's last one."""
+    """Returns steps of the same changes with leave to displace the rows that hold a wanted value; `displaces` names a
+    row's last one."""
     bindings = dict.fromkeys([change.binding for change in changes])
     names = Counter(binding.name for binding in bindings)
     free = {b for b in bindings if b.fk_free and not b.has_target_only_columns and names[b.name] == 1}
@@ -111,7 +109,7 @@ def displacing_steps(changes: Sequence[Change]) -> list[Step]:
 
 
 def _displacing_together(changes: Sequence[Change]) -> list[Step]:
-    """Deletes, then all rows of a table in one step, by last images."""
+    """Returns deletes, then all rows of a table in one step, by last images."""
     last: dict[Binding, dict[Value, ChangeId]] = {}
     for change in changes:
         if change.after is not None:
@@ -137,7 +135,7 @@ def _displacing_together(changes: Sequence[Change]) -> list[Step]:
 
 
 def _displacing_singly(changes: Sequence[Change]) -> list[Step]:
-    """One change after another."""
+    """Returns steps of one change after another."""
     alone = len(changes) == 1
     return [step for change in changes for step in _displacing_one(change, alone)]
 

@@ -158,28 +158,36 @@ def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> N
 
 
 def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
-    """The steps of one batch.  `changes`: in the order of their lane."""
+    """Returns the steps of one batch.  `changes`: in the order of their lane."""
     steps = set_based(changes, ranks)
     return in_log_order(changes) if steps is None else steps
 
 
-def set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
-    """The steps of one batch that deletes first; None where it has to run in log order."""
+def reordered(changes: Sequence[Change], ranks: Ranks) -> list[tuple[Binding, Fold]] | None:
+    """Returns `fold` by table, parents before children; None where the batch has to run in log order."""
     bindings = dict.fromkeys([c.binding for c in changes])
     if must_keep_order(changes, bindings, ranks):
         return None
     tables = partial_fold(changes) if any(b.partial for b in bindings) else fold(changes)
     if tables is None or len({binding.name for binding in tables}) != len(tables):
         return None
+    return sorted(tables.items(), key=lambda table: ranks.of(table[0].target.name))
+
+
+def set_based(changes: Sequence[Change], ranks: Ranks) -> list[Step] | None:
+    """Returns the steps of one batch that deletes first; None where it has to run in log order."""
+    tables = reordered(changes, ranks)
+    if tables is None:
+        return None
     deletes: list[Step] = []
     writes: list[Step] = []
-    for binding in sorted(tables, key=lambda b: ranks.of(b.target.name)):
+    for binding, rows in tables:
         gone: list[Row] = []
         fresh: list[Row] = []
         kept: list[Row] = []
         untold: list[Row] = []
         key_of, moves, partial = binding.key_of, binding.moves, binding.partial
-        for before, after in tables[binding].values():
+        for before, after in rows.values():
             if before is None:
                 if after is not None:
                     fresh.append(after)

@@ -297,8 +297,8 @@ MERGING = (
     Mutant(
         "merge-saves-no-checkpoint",
         """
-        @ Target._merged
-        - self._advance(effect.position, effect.drop)
+        @ note_merge
+        - stored.advance(effect.position, effect.drop)
         """,
         "after a restart changes are applied again that came with a merged chunk",
         row=6,
@@ -306,8 +306,8 @@ MERGING = (
     Mutant(
         "lost-staging-merged",
         """
-        @ Target._run
-        - work.merge is not None and len(self.staged.get(work.merge.staged, ())) != work.merge.rows
+        @ Lanes._run
+        - work.merge is not None and len(self.stored.staged.get(work.merge.staged, ())) != work.merge.rows
         + False
         """,
         "a staging table that lost rows in a crash is merged as it is",

@@ -17,7 +17,7 @@ LOOKING = (
     Mutant(
         "doubt-blamed-on-the-image",
         """
-        @ Target._execute
+        @ Lanes._execute
         - effect.id in self.state.receipts
         + effect.id in self.state.receipts and not any(step.checks for step in effect.steps)
         """,

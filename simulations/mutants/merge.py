@@ -48,7 +48,7 @@ MERGE = (
     Mutant(
         "fold-two-shapes-apart",
         """
-        @ set_based
+        @ reordered
         - len({binding.name for binding in tables}) != len(tables)
         + False
         """,

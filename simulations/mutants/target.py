@@ -17,8 +17,8 @@ TARGET = (
     Mutant(
         "zombie-not-fenced",
         """
-        @ Target._execute
-        - (refusal := self._fenced(work.owner, effect.id.epoch))
+        @ Lanes._execute
+        - (refusal := self.fence.refusal(work.owner, effect.id.epoch))
         + (refusal := "")
         """,
         "a batch that an older owner left behind passes the fence",
@@ -37,12 +37,12 @@ TARGET = (
     Mutant(
         "zombie-statement-runs",
         """
-        @ Target.take_over
-        - self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
+        @ Orders.cut_off
+        - self._waiting = [entry for entry in self._waiting if isinstance(entry[1], SaveCheckpoint)]
 
-        @ Target._carry_out
-        - (refusal := self._fenced(owner, effect.id.epoch))
-        + (refusal := self._fenced(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl)
+        @ Orders._carry_out
+        - (refusal := self._fence.refusal(owner, effect.id.epoch))
+        + (refusal := self._fence.refusal(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl)
         """,
         "an older owner's TRUNCATE, which drops its own fence, runs after the takeover",
         row=14,
@@ -50,9 +50,9 @@ TARGET = (
     Mutant(
         "zombie-checkpoint-saved",
         """
-        @ Target._carry_out
-        - (refusal := self._fenced(owner, effect.id.epoch))
-        + (refusal := self._fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl)
+        @ Orders._carry_out
+        - (refusal := self._fence.refusal(owner, effect.id.epoch))
+        + (refusal := self._fence.refusal(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl)
         """,
         "an older owner's checkpoint is written after the takeover",
         case="checkpoint going back (ticdc 6045)",
@@ -60,7 +60,7 @@ TARGET = (
     Mutant(
         "receipt-key-not-asked",
         """
-        @ Target._execute
+        @ Lanes._execute
         - effect.id in self.state.receipts
         + False
         """,

@@ -21,6 +21,7 @@ from tidelock.engine.protocol.steps import DecideChange
 from tidelock.engine.two_way.conflicts import Holder, Met
 from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
 from tidelock.simulations.faults import Faults
+from tidelock.simulations.lane_work import Work
 from tidelock.simulations.ledger import Ledger
 from tidelock.simulations.model import Table, Violation
 from tidelock.simulations.session import Session, Wrote
@@ -28,7 +29,6 @@ from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.travels import Travels
-from tidelock.simulations.target import Work
 
 HAS_CHILDREN: Final = "1451"
 """MySQL's number of a row that others refer to."""

@@ -130,7 +130,7 @@ class SiteFeed(Feed):
         at = self._kind(edge.name, self.sites, target, travels, ledger, faults)
         log = Source(source.history, plan.schedule, ledger, source.log)
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
-        at.begin_at(self.log.start)
+        at.stored.begin_at(self.log.start)
         self._at = at
 
     @property

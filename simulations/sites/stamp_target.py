@@ -8,6 +8,7 @@ from tidelock.engine.protocol.effects import ApplyPiece
 from tidelock.engine.protocol.events import ApplyEvent, BatchFailed, BatchReady, TakenOver
 from tidelock.engine.two_way.stamp import Stamp, must_wait
 from tidelock.simulations.faults import Faults
+from tidelock.simulations.lane_work import Stage, Work
 from tidelock.simulations.ledger import Ledger
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.intents import Intents
@@ -17,7 +18,6 @@ from tidelock.simulations.sites.stamp_site import StampedSite
 from tidelock.simulations.sites.stamp_statements import statements
 from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.travels import Travels
-from tidelock.simulations.target import Stage, Work
 
 LONGEST_WAIT_US = 5_000_000  # as the triggers' (`adapters.schema.stamped_table`)
 _GIVES_UP = 0.05
@@ -50,7 +50,7 @@ class StampedTarget(SiteTarget):
         return [*super().locking(), *(running.session for running in self._running.values())]
 
     def take_over(self) -> TakenOver:
-        """Whose statements were not all done is rolled back, and comes too late."""
+        """Roll back every batch whose statements were not all done: it comes too late."""
         self._running.clear()
         return super().take_over()
 

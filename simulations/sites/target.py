@@ -11,18 +11,35 @@ from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.history import Marks
+from tidelock.simulations.lane_work import Work
 from tidelock.simulations.ledger import Ledger, Mistake
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.travels import Travels
-from tidelock.simulations.target import Target, Work
+from tidelock.simulations.stored import Stored
+from tidelock.simulations.target import Target
 
 _GROUP = 0
 
 
+class StoredAtSite(Stored):
+    """State of such a target; each checkpoint is in its log.  `saved`: how many were stored."""
+
+    def __init__(self, feed: str, sites: Sites, site: Site, ledger: Ledger, faults: Faults) -> None:
+        super().__init__(site.database, ledger, faults)
+        self.saved = 0
+        self._feed, self._sites, self._site = feed, sites, site
+
+    def advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
+        super().advance(position, drop)
+        self.saved += 1
+        place = msgspec.json.encode(position).decode()
+        self._site.note(((CHECKPOINT, (self._feed, _GROUP, place, 0, self._sites.source)),))
+
+
 class SiteTarget(Target):
-    """Target whose rows others write too, and which has a log.  `saved`: how many checkpoints were stored.
+    """Target whose rows others write too, and which has a log.
 
     `exact`: rows are as the source's log says, so that no two of the feed's batches may touch the same."""
 
@@ -31,10 +48,15 @@ class SiteTarget(Target):
     def __init__(
         self, feed: str, sites: Sites, site: Site, travels: Travels | Intents, ledger: Ledger, faults: Faults
     ) -> None:
-        super().__init__(site.database, ledger, faults, atomic=False, whole=True, strict=self.exact)
-        self.checkers = ()
-        self.saved = 0
+        self._checkpoints = StoredAtSite(feed, sites, site, ledger, faults)
+        super().__init__(self._checkpoints, faults, atomic=False, whole=True, strict=self.exact)
+        self.stored.checkers = ()
         self._feed, self._sites, self._site, self._travels = feed, sites, site, travels
+
+    @property
+    def saved(self) -> int:
+        """Number of checkpoints that were stored."""
+        return self._checkpoints.saved
 
     def _waits(self, session: Session) -> bool:
         return self._site.is_locked(session)
@@ -59,9 +81,3 @@ class SiteTarget(Target):
         id_ = effect.id
         told = origin.path[0], spelled(origin.path), spelled(origin.marks), seen
         return ((RECEIPT, (self._feed, _GROUP, id_.epoch, id_.counter, effect.covered, *told)),)
-
-    def _advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
-        super()._advance(position, drop)
-        self.saved += 1
-        place = msgspec.json.encode(position).decode()
-        self._site.note(((CHECKPOINT, (self._feed, _GROUP, place, 0, self._sites.source)),))

@@ -9,7 +9,7 @@ row that was looked for and not found, before the transaction commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
@@ -27,6 +27,7 @@ from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged
+from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -55,11 +56,11 @@ class Arbitration:
         self._audit = audit
         self._statements = statements
         self._checked = checked
-        self._tables: dict[Binding, ConflictStatements] = {}
+        self._tables = StatementsByTable(ConflictStatements)
 
     def forget_tables(self) -> None:
         """Forget the tables as they were."""
-        self._tables.clear()
+        self._tables.forget()
 
     async def apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
         """Apply such a batch."""
@@ -115,11 +116,7 @@ class Arbitration:
         return found
 
     def _of(self, session: TargetSession, table: Binding) -> ConflictStatements:
-        statements = self._tables.get(table)
-        if statements is None:
-            made = ConflictStatements(table, session.dialect, session.packet_bytes)
-            statements = self._tables[table] = made
-        return statements
+        return self._tables.of(table, session.dialect, session.packet_bytes)
 
 
 class _Work(RowsTold[ConflictStatements, bytes]):
@@ -138,12 +135,6 @@ class _Work(RowsTold[ConflictStatements, bytes]):
     async def _ask(self, queries: Sequence[tuple[ConflictStatements, bytes]]) -> list[Sequence[Sequence[Any]]]:
         return [answer.rows for answer in await self.batch.ask_all(queries)]
 
-    def _met(self, statements: ConflictStatements, change: DecideChange, key: Row) -> bytes:
-        return statements.met(change.before, key)
-
-    def _others(self, statements: ConflictStatements, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], bytes]]:
-        return statements.others(row, key)
-
     async def _found(
         self, statements: ConflictStatements, change: DecideChange, values: Sequence[Any]
     ) -> tuple[Row, Writer]:
@@ -152,12 +143,6 @@ class _Work(RowsTold[ConflictStatements, bytes]):
     async def _write(self, steps: Sequence[Step]) -> None:
         for step in steps:
             await self.batch.write(step)
-
-    def _image(self, statements: ConflictStatements, key: Row) -> bytes:
-        return statements.image(key)
-
-    def _key_texts(self, statements: ConflictStatements, key: Row) -> bytes:
-        return statements.key_texts(key)
 
     def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> bytes:
         return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)

@@ -129,7 +129,7 @@ class CheckedStatements(TableStatements):
             yield self._alone(f"SELECT {texts} {found} FOR UPDATE"), self._alone(f"DELETE {found}")
 
     def _held(self, row: Row, key: Row | None = None) -> Iterator[str]:
-        own = self._is(row) if key is None else self._by_values(key)
+        own = self._is(row) if key is None else self.by_values(key)
         for positions in self._other_uniques(row):
             held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
             yield f"FROM {self._name} WHERE {held} AND NOT ({own})"

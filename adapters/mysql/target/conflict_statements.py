@@ -15,6 +15,7 @@ from tidelock.adapters.mysql.target.read_back import asked
 from tidelock.adapters.mysql.target.statements import Dialect, identifier
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.adapters.schema.type_map import MYSQL_INTEGERS, Type, is_text
+from tidelock.adapters.target.told_uniques import told_uniques
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -48,22 +49,18 @@ class ConflictStatements(CheckedStatements):
         literals = [(i, self._one(i, value, compare=False)) for i, value in compared]
         same = [self._is_same(i, f"tide_old.{self._names[i]}", literal) for i, literal in literals]
         condition = " AND ".join(same) or "1"
-        place = f"{self._old()} WHERE {self._by_values(key)}"
+        place = f"{self._old()} WHERE {self.by_values(key)}"
         return self._alone(f"SELECT {condition},{self._asked} FROM {place} FOR UPDATE")
 
     def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], bytes]]:
         """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns."""
-        at = {column.name: i for i, column in enumerate(self._columns)}
-        for unique in self.table.target.uniques:
-            if unique.opaque or not set(unique.columns) <= at.keys():
-                continue
-            positions = tuple(at[name] for name in unique.columns)
+        for unique, positions in told_uniques(self.table):
             if any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
             place = f"{self._name} tide_old FORCE INDEX ({identifier(unique.name)})"
             yield positions, self._alone(
-                f"SELECT {self._asked} FROM {place} WHERE {held} AND NOT {self._by_values(key)} FOR UPDATE"
+                f"SELECT {self._asked} FROM {place} WHERE {held} AND NOT {self.by_values(key)} FOR UPDATE"
             )
 
     def row(self, texts: Sequence[Any]) -> Row:
@@ -72,7 +69,7 @@ class ConflictStatements(CheckedStatements):
 
     def image(self, key: Row) -> bytes:
         """Query of the row with this key as this server's log has it, its columns as `told`."""
-        return self._alone(f"SELECT {self._told} FROM {self._old()} WHERE {self._by_values(key)} FOR UPDATE")
+        return self._alone(f"SELECT {self._told} FROM {self._old()} WHERE {self.by_values(key)} FOR UPDATE")
 
     def key_texts(self, key: Row) -> bytes:
         """Query of the key's values as this server's log has them, there or not; texts as text."""

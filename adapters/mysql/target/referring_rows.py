@@ -26,9 +26,10 @@ from tidelock.adapters.target.referring_rows import (
     TooMany,
     going,
     image,
+    steps_up,
 )
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable
 from tidelock.engine.protocol.effects import ApplyBatch
 
@@ -57,12 +58,6 @@ async def clear(
     return count
 
 
-class _Keyed(CheckedStatements):
-    def by_key(self, key: Row) -> str:
-        """Write the condition that finds the row."""
-        return self._by_values(key)
-
-
 class _Rows(ReferringRows):
     def __init__(
         self, session: TargetSession, row: Goes, tables: Mapping[TableName, TargetTable], record: Record
@@ -70,7 +65,7 @@ class _Rows(ReferringRows):
         super().__init__(row, tables)
         self._session = session
         self._record = record
-        keyed = _Keyed(row.table, session.dialect, session.packet_bytes).by_key(row.key)
+        keyed = CheckedStatements(row.table, session.dialect, session.packet_bytes).by_values(row.key)
         self._root = f"{qualified(row.table.name)} WHERE {keyed}"
 
     async def _references(self, table: TableName) -> list[Reference]:
@@ -89,7 +84,7 @@ class _Rows(ReferringRows):
         place = f"{qualified(path[-1].child)}" if path else qualified(self._goes.table.name)
         texts = ",".join(_text(column, place) for column in columns)
         answer = await self._session.ask(f"SELECT {texts} FROM {self._at(path)} LIMIT {most} FOR UPDATE")
-        return [image(columns, _values(columns, row)) for row in answer.rows]
+        return [image(columns, row, _is_bytes) for row in answer.rows]
 
     async def _delete(self, path: Path, gone: Sequence[Displaced]) -> None:
         # An alias behind DELETE belongs to the session's database, and ours has none.
@@ -101,18 +96,12 @@ class _Rows(ReferringRows):
         """Write the part behind FROM that finds the rows at the end of a path, whose table has no alias."""
         if not path:
             return self._root
-        joins = [f"JOIN {qualified(path[n - 1].child)} c{n} ON {_on(path, n)}" for n in range(len(path) - 1, 0, -1)]
+        last = qualified(path[-1].child)
+        meets = steps_up(path, last, identifier)
+        joins = [f"JOIN {qualified(path[n - 1].child)} c{n} ON {meets[n]}" for n in range(len(path) - 1, 0, -1)]
         columns = ",".join(identifier(name) for name in path[0].parent_columns)
-        start = f"JOIN (SELECT {columns} FROM {self._root}) c0 ON {_on(path, 0)}"
-        return " ".join([qualified(path[-1].child), *joins, start])
-
-
-def _on(path: Path, n: int) -> str:
-    """Write the condition by which rows refer to those one step nearer to the beginning."""
-    one = path[n]
-    child = qualified(one.child) if n == len(path) - 1 else f"c{n + 1}"
-    pairs = zip(one.columns, one.parent_columns, strict=True)
-    return " AND ".join(f"{child}.{identifier(own)}=c{n}.{identifier(theirs)}" for own, theirs in pairs)
+        start = f"JOIN (SELECT {columns} FROM {self._root}) c0 ON {meets[0]}"
+        return " ".join([last, *joins, start])
 
 
 def _rule(word: str) -> Rule:
@@ -138,8 +127,5 @@ def _text(column: TargetColumn, place: str) -> str:
             return f"CAST({name} AS CHAR)"
 
 
-def _values(columns: Sequence[TargetColumn], row: Sequence[str | None]) -> list[Value]:
-    return [
-        bytes.fromhex(shown) if _base(column) in _BYTES and shown is not None else shown
-        for column, shown in zip(columns, row, strict=True)
-    ]
+def _is_bytes(column: TargetColumn) -> bool:
+    return _base(column) in _BYTES

@@ -137,7 +137,7 @@ class TableStatements:
         texts = self._rows(self._render_keys, keys, self.table.key)
         if self._dialect is Dialect.MARIADB and not all(map(str.isascii, texts)):
             # It does not join a column in latin1, say, to such texts, and finds none of them in a list of rows.
-            return self._cut(f"DELETE FROM {self._name} WHERE ", " OR ", [self._by_values(key) for key in keys], "")
+            return self._cut(f"DELETE FROM {self._name} WHERE ", " OR ", [self.by_values(key) for key in keys], "")
         name = self._name  # an alias after DELETE belongs to the session's database, and ours has none
         head = f"DELETE {name} FROM (SELECT {self._key_leg()} FROM {name} WHERE FALSE UNION ALL VALUES {self._row}"
         tail = f") tide_new STRAIGHT_JOIN {name}{self._by_key} ON {self._join(name)}"
@@ -166,7 +166,8 @@ class TableStatements:
         (statement,) = self._fitting([update])
         return statement
 
-    def _by_values(self, key: Row) -> str:
+    def by_values(self, key: Row) -> str:
+        """Write the condition that finds the row with this key."""
         values = zip(self.table.key, key, strict=True)
         return f"({' AND '.join(f'{self._names[i]}={self._one(i, value, compare=True)}' for i, value in values)})"
 

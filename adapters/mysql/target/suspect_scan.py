@@ -12,15 +12,20 @@ from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements
 from tidelock.adapters.target.scanned_batches import ScannedBatches
-from tidelock.adapters.target.suspect_looks import in_conflict, looks_of
+from tidelock.adapters.target.statements_by_table import StatementsByTable
+from tidelock.adapters.target.suspect_looks import suspects
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.steps import Step
 
 
-class SuspectScan(ScannedBatches[Lane, SuspectStatements]):
+class SuspectScan(ScannedBatches[Lane]):
     """Scans the batches of a sink."""
+
+    def __init__(self) -> None:
+        self._tables = StatementsByTable(SuspectStatements)
+        super().__init__(self._tables)
 
     async def _suspects(self, lane: Lane, effect: ApplyBatch) -> list[Suspect]:
         try:
@@ -31,18 +36,10 @@ class SuspectScan(ScannedBatches[Lane, SuspectStatements]):
             await lane.leave()
 
     async def _scan(self, session: TargetSession, steps: Sequence[Step]) -> list[Suspect]:
-        found: list[Suspect] = []
-        for table, looks in looks_of(steps).items():
-            keys = await in_conflict(table, looks, self._of(session, table), partial(_numbers, session))
-            found += [(table.name, key) for key in keys]
-        return found
+        def statements_of(table: Binding) -> SuspectStatements:
+            return self._tables.of(table, session.dialect, session.packet_bytes)
 
-    def _of(self, session: TargetSession, table: Binding) -> SuspectStatements:
-        statements = self._tables.get(table)
-        if statements is None:
-            made = SuspectStatements(table, session.dialect, session.packet_bytes)
-            statements = self._tables[table] = made
-        return statements
+        return await suspects(steps, statements_of, partial(_numbers, session))
 
 
 async def _numbers(session: TargetSession, queries: Iterable[bytes]) -> set[int]:

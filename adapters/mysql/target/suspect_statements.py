@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.checked_statements import CheckedStatements, joined
 from tidelock.adapters.mysql.target.statements import identifier
+from tidelock.adapters.target.told_uniques import told_uniques
 from tidelock.engine.model.records import Row
 
 
@@ -33,15 +34,14 @@ class SuspectStatements(CheckedStatements):
             yield from self.present_keys(keys)
             return
         for n, key in enumerate(keys):
-            yield self._alone(f"SELECT {n} FROM {self._name} WHERE {self._by_values(key)}")
+            yield self._alone(f"SELECT {n} FROM {self._name} WHERE {self.by_values(key)}")
 
     def held(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Queries for the rows of which a row of another key holds a unique value."""
-        at, key = {column.name: i for i, column in enumerate(self._columns)}, self.table.key
-        for unique in self.table.target.uniques:
-            if unique.opaque or unique.columns == self.table.target.key or not set(unique.columns) <= at.keys():
+        key = self.table.key
+        for unique, positions in told_uniques(self.table):
+            if unique.columns == self.table.target.key:
                 continue
-            positions = [at[name] for name in unique.columns]
             wanting = [n for n, row in enumerate(rows) if all(row[i] is not None for i in positions)]
             if not wanting:
                 continue

@@ -26,7 +26,7 @@ from tidelock.adapters.ports.history_words import OF_A_SPOKE
 from tidelock.adapters.ports.source_errors import Busy, OtherHistory, PurgedPosition, SourceError
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, system_of, timeline_of
 from tidelock.adapters.postgres.logical.session import Session, whole
-from tidelock.adapters.postgres.logical.slots import PLUGIN, Slot, drop_slot_sql, find_slot, slot_of
+from tidelock.adapters.postgres.logical.slots import Slot, drop_slot_sql, find_slot, slot_of
 from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, spelled_lsn
@@ -132,10 +132,9 @@ def require_slot(session: Session, start: Position) -> Slot:
             f"`failover`). {RESYNC}; {OF_A_SPOKE}",
         )
         raise _at(start, missing)
-    if slot.plugin != PLUGIN or slot.database != server.database or slot.temporary or slot.two_phase:
+    if not slot.is_for(server.database):
         raise SourceError(
-            f"the slot {name} at {server} is not the feed's: plugin {slot.plugin or 'none (physical)'}, database "
-            f"{slot.database or 'none'}",
+            f"the slot {name} at {server} is not the feed's: {slot.kind}",
             f"If nobody needs it: {drop_slot_sql(name)} {RESYNC}",
         )
     if slot.lost:

@@ -86,10 +86,9 @@ def _slot(opened: Session, tables: Sequence[TableName]) -> Slot:
             f"`start: now` begins with this moment, `start: copy` with the rows that are there. To begin at a place, "
             f"run before it: {made}",
         )
-    if slot.plugin != PLUGIN or slot.database != place.database or slot.temporary or slot.two_phase:
+    if not slot.is_for(place.database):
         raise UnsuitableLog(
-            f"the slot {name} at {place} cannot be read by the feed: plugin {slot.plugin or 'none (physical)'}, "
-            f"database {slot.database or 'none'}{', temporary' * slot.temporary}{', two_phase' * slot.two_phase}",
+            f"the slot {name} at {place} cannot be read by the feed: {slot.kind}",
             f"If nobody needs it: {drop_slot_sql(name)} then {made}",
         )
     if slot.lost:

@@ -52,6 +52,16 @@ class Slot(msgspec.Struct, frozen=True):
         """The server has removed what the slot was to keep."""
         return self.wal_status == "lost" or not self.restart
 
+    def is_for(self, database: str) -> bool:
+        """Tells whether a feed from this database can read by it."""
+        return self.plugin == PLUGIN and self.database == database and not self.temporary and not self.two_phase
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words: its plugin, its database, and what is unusual of it."""
+        told = f"plugin {self.plugin or 'none (physical)'}, database {self.database or 'none'}"
+        return f"{told}{', temporary' * self.temporary}{', two_phase' * self.two_phase}"
+
 
 def slot_of(place: Endpoint) -> str:
     """The name of the feed's slot and of its publication, which `config.feed.completed` has put into the URL."""

@@ -10,7 +10,7 @@ taken before any row's: who holds rows and waits for the table may be waited for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
@@ -28,6 +28,7 @@ from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged
+from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -64,7 +65,7 @@ class Arbitration:
         self._script = script
         self._audit = audit
         self._zero_dates = zero_dates
-        self._tables: dict[Binding, ConflictStatements] = {}
+        self._tables = StatementsByTable(ConflictStatements)
 
     async def apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
         """Apply such a batch."""
@@ -132,13 +133,10 @@ class Arbitration:
 
     def forget_tables(self) -> None:
         """Forget the tables as they were."""
-        self._tables.clear()
+        self._tables.forget()
 
     def _of(self, table: Binding) -> ConflictStatements:
-        statements = self._tables.get(table)
-        if statements is None:
-            statements = self._tables[table] = ConflictStatements(table, self._zero_dates)
-        return statements
+        return self._tables.of(table, self._zero_dates)
 
 
 class _Work(RowsTold[ConflictStatements, str]):
@@ -172,12 +170,6 @@ class _Work(RowsTold[ConflictStatements, str]):
                 found[places[number]].append(values)
         return list(found)
 
-    def _met(self, statements: ConflictStatements, change: DecideChange, key: Row) -> str:
-        return statements.met(change.before, key)
-
-    def _others(self, statements: ConflictStatements, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
-        return statements.others(row, key)
-
     async def _found(
         self, statements: ConflictStatements, change: DecideChange, values: Sequence[Any]
     ) -> tuple[Row, Writer]:
@@ -194,12 +186,6 @@ class _Work(RowsTold[ConflictStatements, str]):
         if steps:
             written = self._script.steps.of(steps, careful=True)
             await self._session.run([*written, "SET CONSTRAINTS ALL IMMEDIATE"])
-
-    def _image(self, statements: ConflictStatements, key: Row) -> str:
-        return statements.image(key)
-
-    def _key_texts(self, statements: ConflictStatements, key: Row) -> str:
-        return statements.key_texts(key)
 
     def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> str:
         if image is None and not self._certain:

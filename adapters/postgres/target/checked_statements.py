@@ -146,7 +146,7 @@ class CheckedStatements(TableStatements):
     def _is_as(self, before: Row) -> str:
         """Write the conditions that a single row is as before."""
         same = [self._is_same(i, self._compared_literal(before, i)) for i in self._compared]
-        return " AND ".join([self._keyed(self.binding.key_of(before)), *same])
+        return " AND ".join([self.keyed(self.binding.key_of(before)), *same])
 
     def _compared_literal(self, row: Row, at: int) -> str:
         type = self._targets[at].type
@@ -162,7 +162,7 @@ class CheckedStatements(TableStatements):
         )
         told = f"nullif(array_to_string(ARRAY[{words}]::text[], '; '), '')"
         there = f"coalesce({told}, '{_CHANGING}')"
-        row = f"(SELECT {there} FROM {self.table} AS t WHERE {self._keyed(self.binding.key_of(before))})"
+        row = f"(SELECT {there} FROM {self.table} AS t WHERE {self.keyed(self.binding.key_of(before))})"
         passed = f"count(*) = 1 OR {row} IS NULL" if may_be_gone else "count(*) = 1"
         return _checked(found, passed, f"coalesce({row}, 'there is no row')")
 
@@ -282,7 +282,7 @@ class CheckedStatements(TableStatements):
             if sorted(positions) == sorted(self.binding.key) or any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            yield f"{held} AND NOT ({self._keyed(key or self.binding.key_of(row))})"
+            yield f"{held} AND NOT ({self.keyed(key or self.binding.key_of(row))})"
 
     # ------------------------------------------------------------------ words of SQL
 

@@ -14,6 +14,7 @@ from tidelock.adapters.postgres.target.checked_statements import CheckedStatemen
 from tidelock.adapters.postgres.target.read_back import asked, reader
 from tidelock.adapters.postgres.target.statements import identifier, output_text
 from tidelock.adapters.postgres.target.values import ZeroDates
+from tidelock.adapters.target.told_uniques import told_uniques
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -55,21 +56,17 @@ class ConflictStatements(CheckedStatements):
         same = [self._is_same(i, self._compared_literal(before, i)) for i in self._compared] if before else []
         condition = " AND ".join(same) or "true"
         found = f"SELECT {condition}, t.xmin::text, {self._asked} FROM {self.table} AS t"
-        return f"{found} WHERE {self._keyed(key)} FOR UPDATE"
+        return f"{found} WHERE {self.keyed(key)} FOR UPDATE"
 
     def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
         """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns.
 
         They come behind the transaction that wrote them."""
-        at = {name: i for i, name in enumerate(self._names)}
-        for unique in self.binding.target.uniques:
-            if unique.opaque or not set(unique.columns) <= at.keys():
-                continue
-            positions = tuple(at[name] for name in unique.columns)
+        for _, positions in told_uniques(self.binding):
             if any(row[i] is None for i in positions):
                 continue
             held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            other = f"{held} AND NOT ({self._keyed(key)})"
+            other = f"{held} AND NOT ({self.keyed(key)})"
             yield positions, f"SELECT t.xmin::text, {self._asked} FROM {self.table} AS t WHERE {other} FOR UPDATE"
 
     def row(self, texts: Sequence[Any]) -> Row:
@@ -78,7 +75,7 @@ class ConflictStatements(CheckedStatements):
 
     def image(self, key: Row) -> str:
         """Query of the row with this key as this database's log has it, its columns as `told`."""
-        return f"SELECT {self._told} FROM {self.table} AS t WHERE {self._keyed(key)} FOR UPDATE"
+        return f"SELECT {self._told} FROM {self.table} AS t WHERE {self.keyed(key)} FOR UPDATE"
 
     def key_texts(self, key: Row) -> str:
         """Query of the key's values as this database's log has them, there or not."""

@@ -16,6 +16,7 @@ from tidelock.adapters.postgres.target.suspect_statements import SuspectStatemen
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.displaced import Displaced, parted
+from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Column, Row, Value
 from tidelock.engine.model.schema import Binding
@@ -32,7 +33,7 @@ class Displacement:
         self._bookkeeping = bookkeeping
         self._zero_dates = zero_dates
         self._origin = origin
-        self._statements: dict[Binding, SuspectStatements] = {}
+        self._statements = StatementsByTable(SuspectStatements)
 
     async def parted(self, step: UpsertRows) -> Iterable[UpsertRows]:
         """Return the step in parts, of which only single rows may need room.  Raises Unwritable, and what the server
@@ -40,14 +41,14 @@ class Displacement:
         if len(step.rows) == 1:
             return [step]
         fetch = self._session.connection.fetch
-        queries = self._of(step.table).held(step.rows)
+        queries = self._statements.of(step.table, self._zero_dates).held(step.rows)
         return parted(step, {int(n) for query in queries for (n,) in await fetch(query)})
 
     async def make_room(self, step: UpsertRows | UpdateRows) -> int:
         """Delete and record the rows that hold a unique value of these; returns how many.  Raises Unwritable, and what
         the server does."""
         table = step.table
-        statements = self._of(table)
+        statements = self._statements.of(table, self._zero_dates)
         count = 0
         keys = step.keys if isinstance(step, UpdateRows) else [table.key_of(row) for row in step.rows]
         for key, row, change in zip(keys, step.rows, step.displaces, strict=True):
@@ -58,12 +59,6 @@ class Displacement:
                     await self._session.run([f"DELETE FROM {statements.table} AS t WHERE {holds}", *records])
                     count += len(gone)
         return count
-
-    def _of(self, table: Binding) -> SuspectStatements:
-        statements = self._statements.get(table)
-        if statements is None:
-            statements = self._statements[table] = SuspectStatements(table, self._zero_dates)
-        return statements
 
     async def _locked(self, table: Binding, source: str) -> list[Row]:
         types = {column.name: column.type for column in table.target.columns}

@@ -26,10 +26,11 @@ from tidelock.adapters.target.referring_rows import (
     TooMany,
     going,
     image,
+    steps_up,
 )
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable
 from tidelock.engine.protocol.effects import ApplyBatch
 
@@ -65,12 +66,6 @@ async def clear(
     return count
 
 
-class _Keyed(CheckedStatements):
-    def by_key(self, key: Row) -> str:
-        """Write the condition that finds the row."""
-        return self._keyed(key)
-
-
 class _Rows(ReferringRows):
     def __init__(
         self,
@@ -85,7 +80,7 @@ class _Rows(ReferringRows):
         self._session = session
         self._bookkeeping = bookkeeping
         self._origin = origin
-        self._root = f"{qualified(row.table.name)} AS t WHERE {_Keyed(row.table, zero_dates).by_key(row.key)}"
+        self._root = f"{qualified(row.table.name)} AS t WHERE {CheckedStatements(row.table, zero_dates).keyed(row.key)}"
 
     async def _references(self, table: TableName) -> list[Reference]:
         server = AsyncServer(self._session.connection)
@@ -100,12 +95,12 @@ class _Rows(ReferringRows):
         texts = ", ".join(_text(column) for column in columns)
         query = f"SELECT {texts} FROM {self._at(path)} LIMIT {most} FOR UPDATE OF t"
         found = await self._session.connection.fetch(query)
-        return [image(columns, _values(columns, row)) for row in found]
+        return [image(columns, row, _is_bytes) for row in found]
 
     async def _delete(self, path: Path, gone: Sequence[Displaced]) -> None:
         *joined, last = path
         others = ", ".join([self._start(path), *(f"{qualified(one.child)} AS c{n}" for n, one in enumerate(joined, 1))])
-        met = " AND ".join(_on(path, n) for n in range(len(path)))
+        met = " AND ".join(steps_up(path, "t", identifier))
         delete = f"DELETE FROM {qualified(last.child)} AS t USING {others} WHERE {met}"
         await self._session.run([delete, *self._bookkeeping.record_displaced(gone, self._origin)])
 
@@ -113,19 +108,13 @@ class _Rows(ReferringRows):
         """Write the part behind FROM that finds the rows at the end of a path, as `t`."""
         if not path:
             return self._root
-        joins = [f"JOIN {qualified(path[n - 1].child)} AS c{n} ON {_on(path, n)}" for n in range(len(path) - 1, 0, -1)]
-        return " ".join([f"{qualified(path[-1].child)} AS t", *joins, f"JOIN {self._start(path)} ON {_on(path, 0)}"])
+        meets = steps_up(path, "t", identifier)
+        joins = [f"JOIN {qualified(path[n - 1].child)} AS c{n} ON {meets[n]}" for n in range(len(path) - 1, 0, -1)]
+        return " ".join([f"{qualified(path[-1].child)} AS t", *joins, f"JOIN {self._start(path)} ON {meets[0]}"])
 
     def _start(self, path: Path) -> str:
         columns = ", ".join(f"t.{identifier(name)}" for name in path[0].parent_columns)
         return f"(SELECT {columns} FROM {self._root}) AS c0"
-
-
-def _on(path: Path, n: int) -> str:
-    """Write the condition by which rows refer to those one step nearer to the beginning."""
-    child, one = "t" if n == len(path) - 1 else f"c{n + 1}", path[n]
-    pairs = zip(one.columns, one.parent_columns, strict=True)
-    return " AND ".join(f"{child}.{identifier(own)} = c{n}.{identifier(theirs)}" for own, theirs in pairs)
 
 
 def _rule(letter: str) -> Rule:
@@ -134,11 +123,8 @@ def _rule(letter: str) -> Rule:
 
 def _text(column: TargetColumn) -> str:
     name = f"t.{identifier(column.name)}"
-    return f"encode({name}, 'hex')" if column.type == "bytea" else f"{name}::text"
+    return f"encode({name}, 'hex')" if _is_bytes(column) else f"{name}::text"
 
 
-def _values(columns: Sequence[TargetColumn], row: Sequence[str | None]) -> list[Value]:
-    return [
-        bytes.fromhex(shown) if column.type == "bytea" and shown is not None else shown
-        for column, shown in zip(columns, row, strict=True)
-    ]
+def _is_bytes(column: TargetColumn) -> bool:
+    return column.type == "bytea"

@@ -248,9 +248,10 @@ class TableStatements:
         known = [i for i in self._written if row[i] is not UNKNOWN]
         pairs = zip(known, self._row_literals(row, known), strict=True)
         assignments = ", ".join(f"{self._quoted[i]} = {v}" for i, v in pairs)
-        return _all_there(f"UPDATE {self.table} SET {assignments} WHERE {self._keyed(key)} RETURNING 1", 1)
+        return _all_there(f"UPDATE {self.table} SET {assignments} WHERE {self.keyed(key)} RETURNING 1", 1)
 
-    def _keyed(self, key: Row) -> str:
+    def keyed(self, key: Row) -> str:
+        """Write the condition that finds the row with this key."""
         wanted = self._columns([key], self.binding.key)
         return " AND ".join(
             f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}{self._cast(i)}"
@@ -284,7 +285,7 @@ class TableStatements:
         values = self._row_literals(row, self._written)
         assignments = ", ".join(f"{self._quoted[i]} = {v}" for i, v in zip(self._written, values, strict=True))
         if self.binding.key:
-            change = f"UPDATE {self.table} SET {assignments} WHERE {self._keyed(key)} RETURNING 1"
+            change = f"UPDATE {self.table} SET {assignments} WHERE {self.keyed(key)} RETURNING 1"
         else:
             change = (
                 f"UPDATE {self.table} AS t SET {assignments} FROM {self._equal_rows(key, 1)} AS d "

@@ -12,18 +12,20 @@ from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.suspect_statements import SuspectStatements
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.target.scanned_batches import ScannedBatches
-from tidelock.adapters.target.suspect_looks import in_conflict, looks_of
+from tidelock.adapters.target.statements_by_table import StatementsByTable
+from tidelock.adapters.target.suspect_looks import suspects
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.steps import Step
 
 
-class SuspectScan(ScannedBatches[Lane, SuspectStatements]):
+class SuspectScan(ScannedBatches[Lane]):
     """Scans the batches of a sink."""
 
     def __init__(self, zero_dates: ZeroDates) -> None:
-        super().__init__()
+        self._tables = StatementsByTable(SuspectStatements)
+        super().__init__(self._tables)
         self._zero_dates = zero_dates
 
     async def _suspects(self, lane: Lane, effect: ApplyBatch) -> list[Suspect]:
@@ -34,17 +36,10 @@ class SuspectScan(ScannedBatches[Lane, SuspectStatements]):
             return []
 
     async def _scan(self, session: TargetSession, steps: Sequence[Step]) -> list[Suspect]:
-        found: list[Suspect] = []
-        for table, looks in looks_of(steps).items():
-            keys = await in_conflict(table, looks, self._of(table), partial(_numbers, session))
-            found += [(table.name, key) for key in keys]
-        return found
+        def statements_of(table: Binding) -> SuspectStatements:
+            return self._tables.of(table, self._zero_dates)
 
-    def _of(self, table: Binding) -> SuspectStatements:
-        statements = self._tables.get(table)
-        if statements is None:
-            statements = self._tables[table] = SuspectStatements(table, self._zero_dates)
-        return statements
+        return await suspects(steps, statements_of, partial(_numbers, session))
 
 
 async def _numbers(session: TargetSession, queries: Iterable[str]) -> set[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
 from tidelock.adapters.postgres.target.statements import parts
+from tidelock.adapters.target.told_uniques import told_uniques
 from tidelock.engine.model.records import Row
 
 
@@ -33,11 +34,10 @@ class SuspectStatements(CheckedStatements):
 
     def held(self, rows: list[Row]) -> Iterator[str]:
         """Queries for the rows of which a row of another key holds a unique value."""
-        at = {name: i for i, name in enumerate(self._names)}
-        for unique in self.binding.target.uniques:
-            if unique.opaque or unique.columns == self.binding.target.key or not set(unique.columns) <= at.keys():
+        for unique, positions in told_uniques(self.binding):
+            if unique.columns == self.binding.target.key:
                 continue
-            positions, start = [at[name] for name in unique.columns], 0
+            start = 0
             held = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in positions)
             for part in parts(rows, self._large):
                 columns = [("c", i, self._array(part, i)) for i in dict.fromkeys((*positions, *self.binding.key))]
