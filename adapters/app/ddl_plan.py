@@ -36,6 +36,7 @@ _ROWS: Final = re.compile(
     r"\s*(/\*!\d*\s*)?(INSERT|UPDATE|DELETE|REPLACE|LOAD|SELECT|SET|BEGIN|START|COMMIT|LOCK|UNLOCK|CALL)\b",
     re.IGNORECASE,
 )
+_COMMENTS: Final = re.compile(r"\A(\s+|--(?=\s)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)*", re.DOTALL)
 _SETTINGS: Final = re.compile(r"\s*SET\s+STATEMENT\b", re.IGNORECASE)
 
 
@@ -65,7 +66,7 @@ def split(text: str) -> Iterator[str]:
     for delimiter, part in zip((";", *pieces[1::2]), pieces[::2], strict=True):
         for statement in _by_semicolon(part) if delimiter == ";" else part.split(delimiter):
             if tokens(statement, lenient=True):
-                yield statement.strip().rstrip("; \n")
+                yield _COMMENTS.sub("", statement).rstrip("; \n")
 
 
 def _by_semicolon(text: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ from tidelock.engine.model.records import Ddl, DdlKind, TableName
 _ROWLESS = frozenset(
     ("VIEW", "PROCEDURE", "FUNCTION", "PACKAGE", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "INSTANCE", "RESOURCE")
 ) | frozenset(("LIBRARY", "TABLESPACE", "LOGFILE", "REFERENCE"))
-_OBJECTS = _ROWLESS | frozenset(("TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
+_OBJECTS = _ROWLESS | frozenset(("TEMPORARY", "TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
 _ADMINISTRATION = frozenset(("GRANT", "REVOKE", "SET", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
 
 
@@ -60,6 +60,8 @@ def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
         if verb in _ADMINISTRATION:
             return DdlKind.UNRELATED, []
         what, replaces = _object(reader)
+        if verb in ("CREATE", "DROP") and what == "TEMPORARY":
+            return DdlKind.UNRELATED, []
         match verb, what:
             case "CREATE" | "ALTER" | "DROP" | "RENAME" | "REPAIR", word if word in _ROWLESS:
                 return DdlKind.UNRELATED, []
@@ -100,7 +102,7 @@ def _object(reader: Reader) -> tuple[str, bool]:
         replaces = replaces or word == "REPLACE"
         if word in _OBJECTS:
             return word, replaces
-        if word == "(":
+        if word == "(" and not reader.take(")"):
             break
     return "", replaces
 
