@@ -31,7 +31,7 @@ from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.records import Ddl, DdlKind
 
 Outcome: TypeAlias = Literal["applied", "translated", "passed", "halts"]
-_USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)
+USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)
 _ROWS: Final = re.compile(
     r"\s*(/\*!\d*\s*)?(INSERT|UPDATE|DELETE|REPLACE|LOAD|SELECT|SET|BEGIN|START|COMMIT|LOCK|UNLOCK|CALL)\b",
     re.IGNORECASE,
@@ -53,7 +53,7 @@ def ddl_plan(text: str, feed: Feed) -> list[PlannedStatement]:
     """Returns what becomes of the schema changes in `text`.  Raises NotPlain where it cannot be taken apart."""
     plan, made = _Plan(feed), list[PlannedStatement]()
     for statement in split(text):
-        if (used := _USE.match(statement)) is not None:
+        if (used := USE.match(statement)) is not None:
             plan.schema = used[1]
         elif not _ROWS.match(statement) or _SETTINGS.match(statement):
             made.append(plan.take(statement))

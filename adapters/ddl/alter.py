@@ -24,7 +24,7 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
 )
 from tidelock.adapters.ddl.parser import new_column, read_column, table_name
-from tidelock.adapters.ddl.table_parts import foreign_key, past_check, primary_key, unique_key
+from tidelock.adapters.ddl.table_parts import foreign_key, past_check, past_wait, primary_key, unique_key
 
 _STORAGE: Final = frozenset((
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
@@ -43,9 +43,7 @@ def altered(reader: Reader, schema: str) -> AlterTable:
     """Reads a statement after `ALTER TABLE`.  Raises NotPlain."""
     reader.take("IF", "EXISTS")
     table = table_name(reader, schema)
-    if reader.take("WAIT"):
-        reader.number()
-    reader.take("NOWAIT")
+    past_wait(reader)
     clauses: list[Clause] = []
     while True:
         clauses += _clause(reader)
@@ -82,6 +80,7 @@ def index_dropped(reader: Reader, schema: str) -> AlterTable:
     name = reader.name()
     reader.expect("ON")
     table = table_name(reader, schema)
+    past_wait(reader)
     while not reader.ended:
         if not (reader.take("ALGORITHM") or reader.take("LOCK")):
             raise NotPlain(reader.rest())

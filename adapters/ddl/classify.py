@@ -26,7 +26,8 @@ from tidelock.adapters.ddl.alter import altered
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Rowless
 from tidelock.adapters.ddl.parser import added, created, table_name
-from tidelock.adapters.ddl.statement import operations, past_wait, plain, reader_of
+from tidelock.adapters.ddl.statement import operations, plain, reader_of
+from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 # A tablespace must be empty to go; REFERENCE: a spatial reference system.

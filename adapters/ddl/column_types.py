@@ -66,7 +66,7 @@ def column_type(reader: Reader, name: str, word: str) -> tuple[Column, str]:
 
 
 def _float(reader: Reader, name: str, word: str) -> tuple[Column, str]:
-    """Reads the rest of a floating type.  Digits that it is rounded to are in the values that the log has."""
+    """Reads the rest of a floating type.  A target need not round again to the digits that it has."""
     kind = Kind.FLOAT if word.startswith("FLOAT") and word != "FLOAT8" else Kind.DOUBLE
     if word == "DOUBLE":
         reader.take("PRECISION")
@@ -74,7 +74,9 @@ def _float(reader: Reader, name: str, word: str) -> tuple[Column, str]:
     if word == "FLOAT" and len(bounds) == 1 and bounds[0] > _FLOAT_BITS:
         kind = Kind.DOUBLE
     unsigned = _unsigned(reader)
-    return Column(name, kind, unsigned), kind.value + (" unsigned" if unsigned else "")
+    precision, scale = bounds if len(bounds) > 1 else (0, 0)
+    spelled = kind.value + (" unsigned" if unsigned else "")
+    return Column(name, kind, unsigned, precision=precision, scale=scale), spelled
 
 
 def _characters(reader: Reader, name: str, word: str) -> tuple[Column, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from tidelock.adapters.ddl.column_types import column_type
+from tidelock.adapters.ddl.fills import check_fill, implicit
 from tidelock.adapters.ddl.lexer import Mark, NotPlain, Reader
 from tidelock.adapters.ddl.table_parts import options, past_check, references, table_part
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
@@ -149,40 +150,10 @@ def new_column(reader: Reader) -> NewColumn:
         raise NotPlain(f"whether column {column.name} is NOT NULL depends on the server")
     fill = definition.default
     if fill is None and not definition.nullable:
-        fill = _implicit(column.column)
+        fill = implicit(column.column)
     if fill is not None:
-        _check_fill(column.column, fill)
+        check_fill(column.column, fill)
     return NewColumn(msgspec.structs.replace(column, nullable=definition.nullable), fill)
-
-
-def _implicit(column: Column) -> str:
-    """Returns what MySQL puts into existing rows for NOT NULL without a default."""
-    match column.kind:
-        case Kind.INT | Kind.DECIMAL | Kind.FLOAT | Kind.DOUBLE:
-            return "0"
-        case Kind.TEXT:
-            return ""
-    raise NotPlain(f"column {column.name} is NOT NULL and has no default")
-
-
-def _check_fill(column: Column, fill: str) -> None:
-    """Checks that both servers read the literal as the same value."""
-    match column.kind:
-        case Kind.INT:
-            plain = fill.removeprefix("-").isdigit()
-        case Kind.DECIMAL:
-            whole, _, part = fill.removeprefix("-").partition(".")
-            plain = (whole + part).isdigit() and len(part) <= column.scale
-        case Kind.FLOAT | Kind.DOUBLE:
-            plain = fill.removeprefix("-").isdigit() and len(fill) < 8
-        case Kind.TEXT:
-            plain = fill.isascii() and fill.rstrip(" ") == fill
-        case Kind.ENUM:
-            plain = fill in column.labels
-        case _:
-            plain = False
-    if not plain:
-        raise NotPlain(f"the default of column {column.name}")
 
 
 def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:

@@ -8,6 +8,7 @@ from tidelock.adapters.ddl.alter import altered, index_dropped, index_made
 from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settings
 from tidelock.adapters.ddl.operations import CreateLike, CreateTable, DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.parser import created, table_name
+from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.engine.model.records import Ddl
 
 
@@ -42,13 +43,6 @@ def operations(ddl: Ddl) -> Sequence[Operation]:
     if reader.take("CREATE"):
         return [index_made(reader, ddl.schema)]
     raise NotPlain(reader.rest())
-
-
-def past_wait(reader: Reader) -> None:
-    """Goes past MariaDB's word on how long to wait for a table."""
-    if reader.take("WAIT"):
-        reader.number()
-    reader.take("NOWAIT")
 
 
 def _altered(reader: Reader, schema: str) -> Sequence[Operation]:

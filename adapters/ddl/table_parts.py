@@ -48,6 +48,13 @@ def _is_column(reader: Reader) -> bool:
     return reader.peek() == "VECTOR" and reader.peek(1) not in ("KEY", "INDEX")
 
 
+def past_wait(reader: Reader) -> None:
+    """Goes past MariaDB's word on how long to wait for a table."""
+    if reader.take("WAIT"):
+        reader.number()
+    reader.take("NOWAIT")
+
+
 def past_check(reader: Reader) -> None:
     """Goes past a CHECK, which the target leaves out."""
     reader.skip_group()

@@ -70,6 +70,11 @@ KINDS = [
     ("ALTER TABLE t ADD a varchar(36) DEFAULT (uuid())", DdlKind.OTHER, "shop.t"),
     ("ALTER TABLE t ADD a varchar(36) DEFAULT current_user()", DdlKind.OTHER, "shop.t"),
     ("ALTER TABLE t ADD a decimal(5,2) DEFAULT 1.239", DdlKind.OTHER, "shop.t"),
+    ("ALTER TABLE t ADD a decimal(5,2) DEFAULT 1.23", DdlKind.ADD_COLUMN, "shop.t"),
+    ("ALTER TABLE t ADD a float DEFAULT 5.6", DdlKind.OTHER, "shop.t"),
+    ("ALTER TABLE t ADD a double(7,2) DEFAULT 0.125", DdlKind.OTHER, "shop.t"),
+    ("ALTER TABLE t ADD a date DEFAULT '0000-00-00'", DdlKind.OTHER, "shop.t"),
+    ("ALTER TABLE t ADD a datetime DEFAULT '2024-01-02 03:04:05.6'", DdlKind.OTHER, "shop.t"),
     ("ALTER TABLE t ADD a int AUTO_INCREMENT PRIMARY KEY", DdlKind.OTHER, "shop.t"),
     ("ALTER TABLE t ADD a int UNIQUE", DdlKind.OTHER, "shop.t"),
     ("ALTER TABLE t ADD a int, DROP COLUMN b", DdlKind.ALTERED, "shop.t"),
@@ -203,6 +208,8 @@ ADDED = [
     "a varchar(9)", "a varchar(9) NOT NULL", "a varchar(20) NOT NULL DEFAULT 'it''s (a)'", "a char(3) DEFAULT 'x'",
     "a decimal(9,3) DEFAULT 1.5", "a decimal(9,3) NOT NULL", "a double NOT NULL DEFAULT 2",
     "a enum('x','y') DEFAULT 'y'", "a datetime(3)", "a blob", "a json", "a timestamp NULL",
+    "a float DEFAULT 600.5", "a double DEFAULT 3.1415926", "a date DEFAULT '2024-02-29'", "a year DEFAULT 1999",
+    "a datetime(3) DEFAULT '2024-01-02 03:04:05.67'", "a enum('x','y') NOT NULL",
 ]  # fmt: skip
 
 
