@@ -31,11 +31,12 @@ from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.records import Ddl, DdlKind
 
 Outcome: TypeAlias = Literal["applied", "translated", "passed", "halts"]
-_USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)
+USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)
 _ROWS: Final = re.compile(
     r"\s*(/\*!\d*\s*)?(INSERT|UPDATE|DELETE|REPLACE|LOAD|SELECT|SET|BEGIN|START|COMMIT|LOCK|UNLOCK|CALL)\b",
     re.IGNORECASE,
 )
+_COMMENTS: Final = re.compile(r"\A(\s+|--(?=\s)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/)*", re.DOTALL)
 _SETTINGS: Final = re.compile(r"\s*SET\s+STATEMENT\b", re.IGNORECASE)
 
 
@@ -52,7 +53,7 @@ def ddl_plan(text: str, feed: Feed) -> list[PlannedStatement]:
     """Returns what becomes of the schema changes in `text`.  Raises NotPlain where it cannot be taken apart."""
     plan, made = _Plan(feed), list[PlannedStatement]()
     for statement in split(text):
-        if (used := _USE.match(statement)) is not None:
+        if (used := USE.match(statement)) is not None:
             plan.schema = used[1]
         elif not _ROWS.match(statement) or _SETTINGS.match(statement):
             made.append(plan.take(statement))
@@ -65,7 +66,7 @@ def split(text: str) -> Iterator[str]:
     for delimiter, part in zip((";", *pieces[1::2]), pieces[::2], strict=True):
         for statement in _by_semicolon(part) if delimiter == ";" else part.split(delimiter):
             if tokens(statement, lenient=True):
-                yield statement.strip().rstrip("; \n")
+                yield _COMMENTS.sub("", statement).rstrip("; \n")
 
 
 def _by_semicolon(text: str) -> Iterator[str]:

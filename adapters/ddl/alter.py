@@ -23,26 +23,27 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     Rowless,
 )
-from tidelock.adapters.ddl.parser import foreign_key, new_column, read_column, table_name, unique_key
+from tidelock.adapters.ddl.parser import new_column, read_column, table_name
+from tidelock.adapters.ddl.table_parts import foreign_key, past_check, past_wait, primary_key, unique_key
 
 _STORAGE: Final = frozenset((
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
     "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "ENCRYPTION", "PAGE_COMPRESSED", "MAX_ROWS", "MIN_ROWS",
     "AVG_ROW_LENGTH", "CHECKSUM", "PACK_KEYS", "DELAY_KEY_WRITE", "COMPRESSION", "CHARSET", "COLLATE",
-    "CHARACTER", "DEFAULT", "NOWAIT",
+    "CHARACTER", "DEFAULT", "NOWAIT", "TABLESPACE", "PAGE_CHECKSUM", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL",
+    "INSERT_METHOD", "AUTOEXTEND_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE", "SECONDARY_LOAD", "SECONDARY_UNLOAD",
+    "SECONDARY_ENGINE_ATTRIBUTE", "ORDER",
 ))  # fmt: skip
 """Options of a table that change no row: a character set here is that of columns to come."""
 _ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
-_INDEXES: Final = ("INDEX", "KEY", "FULLTEXT", "SPATIAL")
+_INDEXES: Final = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR")
 
 
 def altered(reader: Reader, schema: str) -> AlterTable:
     """Reads a statement after `ALTER TABLE`.  Raises NotPlain."""
     reader.take("IF", "EXISTS")
     table = table_name(reader, schema)
-    if reader.take("WAIT"):
-        reader.number()
-    reader.take("NOWAIT")
+    past_wait(reader)
     clauses: list[Clause] = []
     while True:
         clauses += _clause(reader)
@@ -79,6 +80,7 @@ def index_dropped(reader: Reader, schema: str) -> AlterTable:
     name = reader.name()
     reader.expect("ON")
     table = table_name(reader, schema)
+    past_wait(reader)
     while not reader.ended:
         if not (reader.take("ALGORITHM") or reader.take("LOCK")):
             raise NotPlain(reader.rest())
@@ -116,15 +118,30 @@ def _add(reader: Reader) -> list[Clause]:
     if reader.peek() == "PARTITION":
         _past(reader, groups=True)
         return [Rowless("a partition")]
-    if reader.peek() in _INDEXES:
-        _past(reader)
+    reader.take("COLUMN")
+    reader.take("IF", "NOT", "EXISTS")
+    if not reader.take("("):
+        added = _added(reader)
+        _place(reader)
+        return added
+    added = _added(reader)
+    while reader.take(","):
+        added += _added(reader)
+    reader.expect(")")
+    return added
+
+
+def _added(reader: Reader) -> list[Clause]:
+    """Reads one column, index or constraint."""
+    if reader.peek() in _INDEXES and not _is_column(reader):
+        _past_index(reader)
         return [Rowless("an index")]
     name = ""
     if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         reader.take("IF", "NOT", "EXISTS")
         name = reader.name()
     if reader.take("PRIMARY", "KEY"):
-        key = unique_key(reader, "PRIMARY")
+        key = primary_key(reader)
         return [NotCarried("a primary key", key.opaque) if key.opaque else AddPrimaryKey(key.columns)]
     if reader.take("UNIQUE"):
         reader.take("KEY") or reader.take("INDEX")
@@ -137,21 +154,23 @@ def _add(reader: Reader) -> list[Clause]:
         foreign_key(reader)
         return [Rowless("a foreign key that only refuses")]
     if reader.take("CHECK"):
-        reader.skip_group()
-        reader.take("NOT")
-        reader.take("ENFORCED")
+        past_check(reader)
         return [Rowless("a CHECK")]
-    reader.take("COLUMN")
-    reader.take("IF", "NOT", "EXISTS")
-    if not reader.take("("):
-        added: list[Clause] = [AddColumn(new_column(reader))]
-        _place(reader)
-        return added
-    added = [AddColumn(new_column(reader))]
-    while reader.take(","):
-        added.append(AddColumn(new_column(reader)))
-    reader.expect(")")
-    return added
+    return [AddColumn(new_column(reader))]
+
+
+def _is_column(reader: Reader) -> bool:
+    """Tells whether VECTOR is a column's name here, as MySQL allows."""
+    return reader.peek() == "VECTOR" and reader.peek(1) not in ("KEY", "INDEX")
+
+
+def _past_index(reader: Reader) -> None:
+    """Goes past an index, to the end of its clause or of the list that it stands in."""
+    while not reader.ended and reader.peek() not in (",", ")"):
+        if reader.peek() == "(":
+            reader.skip_group()
+        else:
+            reader.next()
 
 
 def _unique(reader: Reader, name: str) -> Clause:

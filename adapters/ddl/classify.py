@@ -26,14 +26,15 @@ from tidelock.adapters.ddl.alter import altered
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Rowless
 from tidelock.adapters.ddl.parser import added, created, table_name
-from tidelock.adapters.ddl.statement import operations, past_wait, plain, reader_of
+from tidelock.adapters.ddl.statement import operations, plain, reader_of
+from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 # A tablespace must be empty to go; REFERENCE: a spatial reference system.
 _ROWLESS = frozenset(
     ("VIEW", "PROCEDURE", "FUNCTION", "PACKAGE", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "INSTANCE", "RESOURCE")
 ) | frozenset(("LIBRARY", "TABLESPACE", "LOGFILE", "REFERENCE"))
-_OBJECTS = _ROWLESS | frozenset(("TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
+_OBJECTS = _ROWLESS | frozenset(("TEMPORARY", "TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
 _ADMINISTRATION = frozenset(("GRANT", "REVOKE", "SET", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
 
 
@@ -60,6 +61,8 @@ def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
         if verb in _ADMINISTRATION:
             return DdlKind.UNRELATED, []
         what, replaces = _object(reader)
+        if verb in ("CREATE", "DROP") and what == "TEMPORARY":
+            return DdlKind.UNRELATED, []
         match verb, what:
             case "CREATE" | "ALTER" | "DROP" | "RENAME" | "REPAIR", word if word in _ROWLESS:
                 return DdlKind.UNRELATED, []
@@ -100,7 +103,7 @@ def _object(reader: Reader) -> tuple[str, bool]:
         replaces = replaces or word == "REPLACE"
         if word in _OBJECTS:
             return word, replaces
-        if word == "(":
+        if word == "(" and not reader.take(")"):
             break
     return "", replaces
 

@@ -17,6 +17,7 @@ from tidelock.adapters.ddl.operations import (
     AlterTable,
     Clause,
     CreateLike,
+    CreateTable,
     DropColumn,
     DropIndex,
     DropPrimaryKey,
@@ -58,7 +59,7 @@ class FileTables:
             name = self._target_name(one.like if isinstance(one, CreateLike) else one.table)
             if isinstance(one, RenameTable):
                 made.add(self._target_name(one.to))
-            if name in self.tables or name in made:
+            if name in self.tables or name in made or isinstance(one, CreateTable):
                 continue
             clauses = one.clauses if isinstance(one, AlterTable) else ()
             self.assumed.append(name)
@@ -75,6 +76,8 @@ class FileTables:
                     if (moved := self.tables.pop(name, None)) is not None:
                         to = self._target_name(one.to)
                         self.tables[to] = replace(moved, name=to)
+                case CreateTable():
+                    self.made(one.made)
                 case CreateLike():
                     self.tables[name] = replace(self.tables[self._target_name(one.like)], name=name)
                 case AlterTable():

@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.added_columns import JSON
 from tidelock.adapters.ddl.altered_table import alter_table
 from tidelock.adapters.ddl.index_names import IndexNames, named_like
-from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, RenameTable
+from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.statement import operations
-from tidelock.adapters.schema.create_table import identifier, qualified
+from tidelock.adapters.schema.create_table import create_table, identifier, qualified
+from tidelock.adapters.schema.source_table import projected
 from tidelock.engine.model.records import Ddl, TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -54,6 +56,8 @@ class _Followed:
                     renames.append(one)
                 case DropTable():
                     made += self._dropped(one)
+                case CreateTable():
+                    made += self._made(one)
                 case CreateLike():
                     made += self._made_like(one)
                 case AlterTable():
@@ -70,6 +74,18 @@ class _Followed:
         if table is None or not self._rules.admits(drop.kind, "DROP TABLE") or self._rules.keeps(drop.kind):
             return []
         return [f"DROP TABLE IF EXISTS {self._qualified(self._target_name(table))}"]
+
+    def _made(self, made: CreateTable) -> list[str]:
+        """Returns what makes a table anew, whose former rows are gone."""
+        table = self._taken(made.table)
+        if table is None or not self._rules.admits(made.kind, "CREATE TABLE"):
+            return []
+        place, source = self._target_name(table), made.made
+        if place in self._tables and self._rules.policy.of("drop_table") != "apply":
+            raise NotFollowed(f"the target has {place} still, which it keeps: its rows would be of both")
+        if (rule := self._rules.select(table)) is not None:
+            source = projected(source, rule.columns, lambda _: {})
+        return create_table(source, place, self._dialect, JSON[self._dialect], others=self._tables)
 
     def _made_like(self, made: CreateLike) -> list[str]:
         table = self._taken(made.table)

@@ -26,12 +26,14 @@ class Mark(enum.Enum):
 
 class Token(msgspec.Struct, frozen=True):
     """One token.  `text`: a WORD as it was written, a NAME or STRING without its quotes, one character of a SIGN.
-    `end`: the offset behind it in the statement.
+    `end`: the offset behind it in the statement.  `certain`: whether `text` is the value of a string; where it begins
+    and ends is certain all the same.
     """
 
     mark: Mark
     text: str
     end: int = 0
+    certain: bool = True
 
     @property
     def upper(self) -> str:
@@ -60,8 +62,9 @@ _TOKEN = re.compile(
 def tokens(statement: str, lenient: bool = False) -> list[Token]:
     """Splits a statement.  Raises NotPlain.
 
-    `lenient`: reads executable comments as plain text, as the server did: those that it did not execute it logs as
-    plain comments.  Otherwise such a comment raises NotPlain.
+    Executable comments are read as plain text, as the server did: those that it did not execute it logs as plain
+    comments.  `lenient`: takes a string to end where it does with backslashes that escape.  Otherwise one of which that
+    is not certain raises NotPlain.
     """
     out: list[Token] = []
     for found in _TOKEN.finditer(statement):
@@ -70,17 +73,17 @@ def tokens(statement: str, lenient: bool = False) -> list[Token]:
             case "name":
                 out.append(Token(Mark.NAME, found["name"].replace("``", "`"), end))
             case "string":
-                out.append(Token(Mark.STRING, _unquoted(found["string"], lenient), end))
+                out.append(_string(Mark.STRING, found["string"], end, lenient))
             case "quoted":
-                out.append(Token(Mark.QUOTED, _unquoted(found["quoted"], lenient), end))
+                out.append(_string(Mark.QUOTED, found["quoted"], end, lenient))
             case "number":
                 out.append(Token(Mark.NUMBER, found["number"], end))
             case "word":
                 out.append(Token(Mark.WORD, found["word"], end))
+            case "sign" if found["sign"] in "'\"`" and not lenient:
+                raise NotPlain("a quote that nothing closes")
             case "sign":
                 out.append(Token(Mark.SIGN, found["sign"], end))
-            case "executable" if not lenient:
-                raise NotPlain("an executable comment")
     while out and out[-1].upper == ";":
         out.pop()
     return out
@@ -103,14 +106,15 @@ def without_settings(statement: str) -> str:
     return statement
 
 
-def _unquoted(text: str, lenient: bool) -> str:
-    """Returns the value of a string.  Whether a backslash escapes depends on the session, which a statement does not
-    show.
+def _string(mark: Mark, text: str, end: int, lenient: bool) -> Token:
+    """Returns a string.  Whether a backslash escapes depends on the session, which a statement does not show; of one
+    before a quote that decides where the string ends.
     """
-    if (text[0] not in "'\"" or "\\" in text) and not lenient:
-        raise NotPlain("a string with a backslash or a prefix")
     quote = text[-1]
-    return text[text.index(quote) + 1 : -1].replace(quote * 2, quote)
+    if "\\" + quote in text[:-1] and not lenient:
+        raise NotPlain("a string with a backslash before a quote")
+    value = text[text.index(quote) + 1 : -1].replace(quote * 2, quote)
+    return Token(mark, value, end, lenient or (text[0] == quote and "\\" not in text))
 
 
 class Reader:
@@ -160,7 +164,7 @@ class Reader:
     def name(self) -> str:
         """Reads a name.  Raises NotPlain."""
         token = self.next()
-        if token.mark not in (Mark.WORD, Mark.NAME, Mark.QUOTED):
+        if token.mark not in (Mark.WORD, Mark.NAME, Mark.QUOTED) or not token.certain:
             raise NotPlain(token.text)
         return token.text
 
@@ -172,11 +176,26 @@ class Reader:
         return int(token.text)
 
     def string(self) -> str:
-        """Reads a string.  Raises NotPlain."""
+        """Reads a string.  Raises NotPlain, also where its value is not certain."""
         token = self.next()
         if token.mark not in (Mark.STRING, Mark.QUOTED):
             raise NotPlain(token.text)
+        if not token.certain:
+            raise NotPlain("a string with a backslash or a prefix")
         return token.text
+
+    def name_or_string(self) -> str:
+        """Reads what may stand in quotes of either kind, as a character set.  Raises NotPlain."""
+        at = self._at
+        if at < len(self._items) and self._items[at].mark is Mark.STRING:
+            return self.string()
+        return self.name()
+
+    def past_string(self) -> None:
+        """Goes past a string whose value means nothing here, as that of a comment.  Raises NotPlain."""
+        token = self.next()
+        if token.mark not in (Mark.STRING, Mark.QUOTED):
+            raise NotPlain(token.text)
 
     def skip_group(self) -> None:
         """Goes past a group in parentheses that comes next."""

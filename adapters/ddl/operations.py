@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.ddl.parser import NewColumn
+from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import TableName
 
 Kind: TypeAlias = Literal[
@@ -29,6 +30,18 @@ class RenameTable(msgspec.Struct, frozen=True):
     table: TableName
     to: TableName
     kind: Kind = "rename_table"
+
+
+class CreateTable(msgspec.Struct, frozen=True):
+    """A table is made without rows, of the columns that it names."""
+
+    made: SourceTable
+    kind: Kind = "create_table"
+
+    @property
+    def table(self) -> TableName:
+        """The table's name."""
+        return self.made.name
 
 
 class CreateLike(msgspec.Struct, frozen=True):
@@ -127,4 +140,4 @@ class AlterTable(msgspec.Struct, frozen=True):
     clauses: tuple[Clause, ...]
 
 
-Operation: TypeAlias = DropTable | RenameTable | CreateLike | AlterTable
+Operation: TypeAlias = DropTable | RenameTable | CreateTable | CreateLike | AlterTable

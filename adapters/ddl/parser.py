@@ -8,13 +8,12 @@ from __future__ import annotations
 import msgspec
 
 from tidelock.adapters.ddl.column_types import column_type
+from tidelock.adapters.ddl.fills import check_fill, implicit
 from tidelock.adapters.ddl.lexer import Mark, NotPlain, Reader
+from tidelock.adapters.ddl.table_parts import options, past_check, references, table_part
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import UniqueKey
-
-# START TRANSACTION: a CREATE TABLE … SELECT of MySQL.  BINARY: a character set that makes text columns bytes.
-_REFUSED = frozenset("SELECT AS LIKE UNION IGNORE REPLACE TABLE VALUES START SYSTEM WITH BINARY".split())  # noqa: SIM905
 
 
 class NewColumn(msgspec.Struct, frozen=True):
@@ -34,6 +33,8 @@ class _Definition(msgspec.Struct):
     unique: bool = False
     automatic: bool = False
     said_null: bool = False
+    generated: bool = False
+    binary: bool = False
 
 
 def table_name(reader: Reader, schema: str) -> TableName:
@@ -54,15 +55,19 @@ def created(reader: Reader, schema: str) -> SourceTable:
     columns: list[SourceColumn] = []
     uniques: list[UniqueKey] = []
     while True:
-        if not _index(reader, uniques):
+        if not table_part(reader, uniques):
             column, definition = read_column(reader)
-            columns.append(msgspec.structs.replace(column, nullable=definition.nullable and not definition.primary))
-            if definition.primary or definition.unique:
-                uniques.append(UniqueKey("PRIMARY" if definition.primary else column.name, (column.name,)))
+            required = definition.primary or definition.automatic
+            nullable = definition.generated or (definition.nullable and not required)
+            columns.append(msgspec.structs.replace(column, nullable=nullable, generated=definition.generated))
+            if definition.primary:
+                uniques.append(UniqueKey("PRIMARY", (column.name,)))
+            if definition.unique:
+                uniques.append(UniqueKey("", (column.name,)))
         if reader.take(")"):
             break
         reader.expect(",")
-    _options(reader)
+    options(reader)
     return _completed(name, columns, uniques)
 
 
@@ -74,13 +79,20 @@ def _completed(name: TableName, columns: list[SourceColumn], uniques: list[Uniqu
         if any(c.lower() not in by_name for c in unique.columns):
             raise NotPlain(f"a key over an unknown column of {name}")
         exact.append(UniqueKey(unique.name, tuple(by_name[c.lower()] for c in unique.columns), unique.opaque))
-    exact = _named(exact)
+    exact = [_over_stored(unique, columns) for unique in _named(exact)]
     exact.sort(key=lambda u: u.name != "PRIMARY")
     key = exact[0].columns if exact and exact[0].name == "PRIMARY" else ()
-    if any(u.opaque for u in exact if u.name == "PRIMARY"):
-        raise NotPlain("a primary key over a prefix")
+    if refused := next((u.opaque for u in exact if u.name == "PRIMARY" and u.opaque), ""):
+        raise NotPlain(f"a primary key {refused}")
     required = tuple(msgspec.structs.replace(c, nullable=c.nullable and c.name not in key) for c in columns)
     return SourceTable(name, required, tuple(exact))
+
+
+def _over_stored(unique: UniqueKey, columns: list[SourceColumn]) -> UniqueKey:
+    """Returns a unique index as one that the target leaves out where the source computes one of its columns."""
+    if unique.opaque or not any(column.generated and column.name in unique.columns for column in columns):
+        return unique
+    return msgspec.structs.replace(unique, opaque="over a generated column")
 
 
 def _named(uniques: list[UniqueKey]) -> list[UniqueKey]:
@@ -131,147 +143,39 @@ def new_column(reader: Reader) -> NewColumn:
     if reader.peek() in ("INDEX", "KEY", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL"):
         raise NotPlain(reader.rest())
     column, definition = read_column(reader)
-    if definition.primary or definition.unique or definition.automatic or definition.computed:
+    computed = definition.computed or definition.generated
+    if definition.primary or definition.unique or definition.automatic or computed:
         raise NotPlain(f"column {column.name} is more than a column")
     if column.column.kind is Kind.TIMESTAMP and not definition.said_null:
         raise NotPlain(f"whether column {column.name} is NOT NULL depends on the server")
     fill = definition.default
     if fill is None and not definition.nullable:
-        fill = _implicit(column.column)
+        fill = implicit(column.column)
     if fill is not None:
-        _check_fill(column.column, fill)
+        check_fill(column.column, fill)
     return NewColumn(msgspec.structs.replace(column, nullable=definition.nullable), fill)
-
-
-def _implicit(column: Column) -> str:
-    """Returns what MySQL puts into existing rows for NOT NULL without a default."""
-    match column.kind:
-        case Kind.INT | Kind.DECIMAL | Kind.FLOAT | Kind.DOUBLE:
-            return "0"
-        case Kind.TEXT:
-            return ""
-    raise NotPlain(f"column {column.name} is NOT NULL and has no default")
-
-
-def _check_fill(column: Column, fill: str) -> None:
-    """Checks that both servers read the literal as the same value."""
-    match column.kind:
-        case Kind.INT:
-            plain = fill.removeprefix("-").isdigit()
-        case Kind.DECIMAL:
-            whole, _, part = fill.removeprefix("-").partition(".")
-            plain = (whole + part).isdigit() and len(part) <= column.scale
-        case Kind.FLOAT | Kind.DOUBLE:
-            plain = fill.removeprefix("-").isdigit() and len(fill) < 8
-        case Kind.TEXT:
-            plain = fill.isascii() and fill.rstrip(" ") == fill
-        case Kind.ENUM:
-            plain = fill in column.labels
-        case _:
-            plain = False
-    if not plain:
-        raise NotPlain(f"the default of column {column.name}")
-
-
-def _index(reader: Reader, uniques: list[UniqueKey]) -> bool:
-    """Goes past an index or constraint of a table, if one comes next."""
-    name = ""
-    if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-        name = reader.name()
-    if reader.take("PRIMARY", "KEY"):
-        uniques.append(unique_key(reader, "PRIMARY"))
-    elif reader.take("UNIQUE"):
-        reader.take("KEY") or reader.take("INDEX")
-        if reader.peek() not in ("(", "USING"):
-            name = reader.name()
-        uniques.append(unique_key(reader, name))
-    elif reader.take("CHECK"):
-        reader.skip_group()
-        reader.take("NOT")
-        reader.take("ENFORCED")
-    elif reader.peek() in ("KEY", "INDEX", "FULLTEXT", "SPATIAL"):
-        reader.next()
-        while reader.peek() != "(":
-            reader.name()
-        reader.skip_group()
-        index_options(reader)
-    elif reader.take("FOREIGN", "KEY"):
-        foreign_key(reader)
-    else:
-        return False
-    return True
-
-
-def foreign_key(reader: Reader) -> None:
-    """Reads a foreign key that the target leaves out.  The target is then less strict than the source, which is safe
-    unless the key acts on rows by itself.
-    """
-    if reader.peek() != "(":
-        reader.name()
-    reader.skip_group()
-    reader.expect("REFERENCES")
-    reader.name()
-    if reader.take("."):
-        reader.name()
-    reader.skip_group()
-    while reader.take("ON"):
-        reader.name()
-        if not (reader.take("RESTRICT") or reader.take("NO", "ACTION")):
-            raise NotPlain("a foreign key that changes rows")
-
-
-def unique_key(reader: Reader, name: str) -> UniqueKey:
-    if reader.take("USING"):
-        reader.name()
-    reader.expect("(")
-    columns: list[str] = []
-    prefix = ""
-    while True:
-        columns.append(reader.name())
-        if reader.take("("):
-            reader.number()
-            reader.expect(")")
-            prefix = "over a prefix of a column"
-        reader.take("ASC") or reader.take("DESC")
-        if reader.take(")"):
-            break
-        reader.expect(",")
-    index_options(reader)
-    return UniqueKey(name, tuple(columns), prefix)
-
-
-def index_options(reader: Reader) -> None:
-    while True:
-        if reader.take("USING"):
-            reader.name()
-        elif reader.take("COMMENT"):
-            reader.string()
-        elif not (reader.take("VISIBLE") or reader.take("INVISIBLE")):
-            return
-
-
-def _options(reader: Reader) -> None:
-    """Goes past engine, character set, partitions and other options that bring no rows."""
-    while not reader.ended:
-        token = reader.next()
-        if token.mark is Mark.WORD and token.upper in _REFUSED:
-            raise NotPlain(token.text)
 
 
 def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:
     name = reader.name()
     word = reader.next().upper
-    column, spelled = column_type(reader, name, word)
     definition = _Definition()
+    if word == "SERIAL":
+        definition.automatic = definition.unique = True
+        column, spelled = Column(name, Kind.INT, True, 8), "bigint unsigned"
+    else:
+        column, spelled = column_type(reader, name, word)
     charset = collation = ""
     while not reader.ended and reader.peek() not in (",", ")", "FIRST", "AFTER"):
-        if reader.take("CHARACTER", "SET") or reader.take("CHARSET"):
-            charset = reader.name().lower()
+        if reader.take("CHARACTER", "SET") or reader.take("CHARSET") or reader.take("CHAR", "SET"):
+            charset = reader.name_or_string().lower()
         elif reader.take("COLLATE"):
-            collation = reader.name().lower()
+            collation = reader.name_or_string().lower()
         else:
             _attribute(reader, definition)
-    charset = charset or collation.partition("_")[0]
+    if definition.binary and column.kind is Kind.TEXT and not collation:
+        collation = f"{charset or column.charset or 'utf8mb4'}_bin"
+    charset = charset or column.charset or collation.partition("_")[0]
     if charset == "binary":
         raise NotPlain("character set binary")
     if column.kind in (Kind.TEXT, Kind.ENUM, Kind.SET):
@@ -284,24 +188,49 @@ def _attribute(reader: Reader, definition: _Definition) -> None:
         definition.nullable = False
     elif reader.take("NULL"):
         definition.nullable = definition.said_null = True
+    elif reader.take("SERIAL", "DEFAULT", "VALUE"):
+        definition.automatic = definition.unique = True
     elif reader.take("DEFAULT"):
         _default(reader, definition)
-    elif reader.take("COMMENT"):
-        reader.string()
     elif reader.take("AUTO_INCREMENT"):
         definition.automatic = True
-    elif reader.take("PRIMARY", "KEY"):
+    elif reader.take("PRIMARY", "KEY") or reader.take("KEY"):
         definition.primary = True
     elif reader.take("UNIQUE"):
         reader.take("KEY")
         definition.unique = True
+    elif reader.take("GENERATED", "ALWAYS", "AS") or reader.take("AS"):
+        reader.skip_group()
+        reader.take("VIRTUAL") or reader.take("STORED") or reader.take("PERSISTENT")
+        definition.generated = True
+    elif reader.take("BINARY"):
+        definition.binary = True
+    else:
+        _past_attribute(reader)
+
+
+def _past_attribute(reader: Reader) -> None:
+    """Goes past an attribute that changes no value that is logged."""
+    if reader.take("COMMENT"):
+        reader.past_string()
     elif reader.take("ON", "UPDATE"):
         reader.name()
         if reader.peek() == "(":
             reader.skip_group()
     elif reader.take("CHECK"):
-        reader.skip_group()
-    elif not (reader.take("VISIBLE") or reader.take("INVISIBLE")):
+        past_check(reader)
+    elif reader.take("CONSTRAINT"):
+        if reader.peek() != "CHECK":
+            reader.name()
+        reader.expect("CHECK")
+        past_check(reader)
+    elif reader.peek() == "REFERENCES":
+        references(reader)
+    elif reader.take("COLUMN_FORMAT") or reader.take("STORAGE"):
+        reader.name()
+    elif reader.take("SRID"):
+        reader.number()
+    elif not (reader.take("VISIBLE") or reader.take("INVISIBLE") or reader.take("NOT", "SECONDARY")):
         raise NotPlain(reader.rest())
 
 
@@ -314,7 +243,9 @@ def _default(reader: Reader, definition: _Definition) -> None:
         return
     sign = "-" if reader.take("-") else ""
     token = reader.next()
-    if token.mark in (Mark.STRING, Mark.QUOTED, Mark.NUMBER):
+    if not token.certain:
+        definition.computed = True
+    elif token.mark in (Mark.STRING, Mark.QUOTED, Mark.NUMBER):
         definition.default = sign + token.text
     elif token.upper in ("TRUE", "FALSE"):
         definition.default = "1" if token.upper == "TRUE" else "0"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tidelock.adapters.ddl.alter import altered, index_dropped, index_made
 from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settings
-from tidelock.adapters.ddl.operations import CreateLike, DropTable, Operation, RenameTable
-from tidelock.adapters.ddl.parser import table_name
+from tidelock.adapters.ddl.operations import CreateLike, CreateTable, DropTable, Operation, RenameTable
+from tidelock.adapters.ddl.parser import created, table_name
+from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.engine.model.records import Ddl
 
 
@@ -32,20 +33,16 @@ def operations(ddl: Ddl) -> Sequence[Operation]:
         return _dropped(reader, ddl.schema)
     if reader.take("RENAME", "TABLE") or reader.take("RENAME", "TABLES"):
         return _renamed(reader, ddl.schema)
+    if reader.take("CREATE", "OR", "REPLACE", "TABLE"):
+        made = created(reader, ddl.schema)
+        return [DropTable(made.name), CreateTable(made)]
     if reader.take("CREATE", "TABLE"):
-        return [_like(reader, ddl.schema)]
+        return [_made(reader, ddl.schema)]
     if reader.take("DROP", "INDEX"):
         return [index_dropped(reader, ddl.schema)]
     if reader.take("CREATE"):
         return [index_made(reader, ddl.schema)]
     raise NotPlain(reader.rest())
-
-
-def past_wait(reader: Reader) -> None:
-    """Goes past MariaDB's word on how long to wait for a table."""
-    if reader.take("WAIT"):
-        reader.number()
-    reader.take("NOWAIT")
 
 
 def _altered(reader: Reader, schema: str) -> Sequence[Operation]:
@@ -88,11 +85,14 @@ def _renamed(reader: Reader, schema: str) -> Sequence[Operation]:
         reader.expect(",")
 
 
-def _like(reader: Reader, schema: str) -> CreateLike:
+def _made(reader: Reader, schema: str) -> CreateTable | CreateLike:
+    mark = reader.mark()
     reader.take("IF", "NOT", "EXISTS")
     name = table_name(reader, schema)
     grouped = reader.take("(")
-    reader.expect("LIKE")
+    if not reader.take("LIKE"):
+        reader.return_to(mark)
+        return CreateTable(created(reader, schema))
     like = table_name(reader, schema)
     if grouped:
         reader.expect(")")

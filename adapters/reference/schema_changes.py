@@ -28,9 +28,10 @@ What a feed makes of the source's schema changes. Every cell is made by the prog
 - **passed**: it means nothing to the rows at the target, which stays as it is. Rows go on.
 - **halts**: the feed stops before it, says what it is and what to do, and goes on after `tidelock ddl done` or `skip`.
 
-Whatever is not read word by word halts, also an executable comment or a backslash in a text. What is applied or
-translated by itself can be changed for a feed with [`ddl`](config.md#ddl); [what each does in
-detail](../explanation/schema-changes.md). Tables: `t` with `id` as its key, `a` with a unique index, `b` and `c`.
+Whatever is not read word by word halts; so does a text of which a backslash makes it uncertain where it ends. Comments
+for certain versions are read as the server did that logged them. What is applied or translated by itself can be changed
+for a feed with [`ddl`](config.md#ddl); [what each does in detail](../explanation/schema-changes.md). Tables:
+`t` with `id` as its key, `a` with a unique index, `b` and `c`.
 
 ## From MySQL and MariaDB
 
@@ -55,7 +56,11 @@ _STATEMENTS: Final = """\
 CREATE TABLE n (id int PRIMARY KEY, a int)
 CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id))
 CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)
-CREATE TABLE n (id int PRIMARY KEY, a int AS (id + 1))
+CREATE TABLE n (id int PRIMARY KEY, a int AS (id + 1), UNIQUE (a))
+CREATE TABLE n (id serial, p point, f float(7,3), KEY ((id + 1)))
+CREATE TABLE n (id int) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))
+CREATE TABLE n (id int PRIMARY KEY /*!80023 INVISIBLE */)
+CREATE TEMPORARY TABLE n (id int)
 CREATE TABLE n LIKE t
 CREATE TABLE n SELECT * FROM t
 CREATE OR REPLACE TABLE t (id int PRIMARY KEY)

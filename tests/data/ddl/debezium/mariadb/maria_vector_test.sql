@@ -1,0 +1,7 @@
+CREATE TABLE dbz_8157 (
+  id INT AUTO_INCREMENT NOT NULL,
+  f_vector_null VECTOR(2) DEFAULT NULL,
+  f_vector_default VECTOR(2) DEFAULT NULL,
+  f_vector_cons VECTOR(2) DEFAULT NULL,
+  PRIMARY KEY (id)
+) DEFAULT CHARSET=utf8;

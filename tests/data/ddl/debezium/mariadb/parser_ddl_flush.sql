@@ -1,0 +1,13 @@
+flush no_write_to_binlog hosts;
+flush local hosts;
+flush hosts, status;
+flush tables;
+flush local tables Foo;
+flush tables Foo, Bar;
+flush tables Foo, Bar for export;
+flush tables Foo, Bar with read lock;
+flush table;
+flush local table Foo;
+flush TABLE Foo, Bar;
+flush table Foo, Bar for export;
+flush table Foo, Bar with read lock;

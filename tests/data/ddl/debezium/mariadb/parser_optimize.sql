@@ -1,0 +1,5 @@
+OPTIMIZE TABLE t1;
+OPTIMIZE TABLE t1, t2;
+OPTIMIZE TABLES t1;
+OPTIMIZE TABLES t1, t2;
+optimize local table t1 wait 100;

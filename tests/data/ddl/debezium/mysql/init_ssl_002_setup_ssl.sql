@@ -1,0 +1,1 @@
+ALTER USER 'snapper' REQUIRE X509;

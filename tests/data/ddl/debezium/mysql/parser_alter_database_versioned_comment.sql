@@ -1,0 +1,2 @@
+ALTER DATABASE exchange_otc /*!40100 DEFAULT CHARACTER SET utf8mb4 */;
+ALTER DATABASE exchange_otc /*!40100 DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci */;

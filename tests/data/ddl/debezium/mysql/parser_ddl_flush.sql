@@ -1,0 +1,12 @@
+flush hosts, status;
+flush tables;
+flush local tables Foo;
+flush tables Foo, Bar;
+flush tables Foo, Bar for export;
+flush tables Foo, Bar with read lock;
+flush tables `mysql`.`user`;
+flush tables mysql.user, Bar for export;
+flush table;
+flush local table Foo;
+flush TABLE Foo, Bar;
+flush table Foo, Bar for export;

@@ -1,0 +1,6 @@
+DELIMITER //
+create procedure f (a1 int)
+begin
+	kill query a1;
+end//
+DELIMITER ;

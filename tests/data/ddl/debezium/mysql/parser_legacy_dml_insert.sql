@@ -1,0 +1,2 @@
+CREATE TABLE tbl (tbl.a BIGINT);
+CREATE TABLE tbl (.a BIGINT);

@@ -1,0 +1,1 @@
+CREATE TABLE `name-adjustment` (id INT);

@@ -1,0 +1,13 @@
+drop database if exists `test`;
+create database `test`;
+use `test`;
+create table table_1 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_2 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_3 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_4 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_5 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_6 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_7 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_8 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_9 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));
+create table table_10 (id INT AUTO_INCREMENT PRIMARY KEY, data VARCHAR(255));

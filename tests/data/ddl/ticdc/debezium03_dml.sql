@@ -1,0 +1,4 @@
+CREATE TABLE foo(
+  PK INT PRIMARY KEY,
+  COL INT
+);

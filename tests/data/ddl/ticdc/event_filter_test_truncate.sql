@@ -1,0 +1,2 @@
+USE `event_filter`;
+TRUNCATE TABLE t_truncate;

@@ -1,0 +1,15 @@
+drop database if exists `force_replicate_table`;
+create database `force_replicate_table`;
+use `force_replicate_table`;
+CREATE TABLE t0 (id bigint primary key, a int);
+CREATE TABLE t1 (id bigint not null unique key, a int);
+CREATE TABLE t2 (id bigint unique key, a int);
+CREATE TABLE t3 (id bigint, a int);
+CREATE TABLE t4 (id varchar(20) unique key, a int);
+CREATE TABLE t5 (id varchar(20), a int);
+alter table t0 drop primary key;
+alter table t1 drop key id;
+create table t6 (id int primary key, a int) PARTITION BY RANGE ( id ) ( PARTITION p0 VALUES LESS THAN (6),PARTITION p1 VALUES LESS THAN (11),PARTITION p2 VALUES LESS THAN (21));
+alter table t6 add partition (partition p3 values less than (30), partition p4 values less than (40));
+alter table t6 truncate partition p0;
+alter table t6 drop partition p1;

@@ -1,0 +1,17 @@
+drop database if exists `foreign_key`;
+create database `foreign_key`;
+use `foreign_key`;
+create table t1 (id int key);
+create table t2 (id int key, constraint fk_1 foreign key (id) references t1 (id) on delete cascade on update cascade);
+create table t3 (id int key);
+create table t4 (id int key, b int, index idx(b), constraint fk_2 foreign key (b) references t3 (id) on delete set null on update set null);
+create table t5 (id int key);
+create table t6 (id int key, constraint fk_3 foreign key (id) references t5 (id) on delete restrict on update restrict);
+create table t7 (id int key);
+create table t8 (id int key, constraint fk_4 foreign key (id) references t5 (id) on delete restrict on update restrict);
+drop table t7, t8;
+create table t9 (id int key, name varchar(10), leader int,  index(leader), constraint fk_5 foreign key (leader) references t9(id) ON DELETE CASCADE);
+create table t10 (id int key, b int, index(b));
+create table t11 (id int key, b int, index(b));
+alter table t11 add constraint fk_6 foreign key (b) references t10(id) on delete cascade on update cascade;
+create table finish_mark (id int PRIMARY KEY);

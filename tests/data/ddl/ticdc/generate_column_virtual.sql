@@ -1,0 +1,10 @@
+drop database if exists `generate_column`;
+create database `generate_column`;
+use `generate_column`;
+create table v1 (a int, b int as (a + 1) virtual not null, c int not null, unique index idx1(b));
+create table v2 (a int, b int as (a + 1) virtual not null, c int not null, unique index idx1(b), unique index idx2(c));
+create table v3 (a varchar(16) not null, c int not null, b varchar(32) as (concat(a, '_', c)) virtual not null, unique index idx1(b));
+create table v4 (a int not null, c int not null, b int as (a * 100 + c) virtual not null, unique index idx1(b));
+create table v5 (id int primary key, a int not null, c int not null, b int as (a + c) virtual not null);
+create table v6 (a int not null, c int not null, b int as (a * 100 + c) virtual not null, unique index idx1(a, b));
+create table v7 (a int not null, c int not null, b json default null, primary key (c), unique index ((cast(json_extract(b, '$[*]') as signed array)), c));

@@ -1,0 +1,10 @@
+USE route_name_src;
+ALTER TABLE alt_rename RENAME TO alt_renamed;
+RENAME TABLE multi_a TO multi_a_new, multi_b TO multi_b_new;
+RENAME TABLE cross_move TO route_name_extra.cross_moved;
+RENAME TABLE swap_a TO swap_tmp, swap_b TO swap_a, swap_tmp TO swap_b;
+DROP TABLE drop_1, drop_2;
+DROP TABLE recreate_old;
+CREATE TABLE recreate_old (id INT PRIMARY KEY, note VARCHAR(64));
+RENAME TABLE route_name_extra.extra_seed TO route_name_extra.extra_seed_new;
+CREATE TABLE finish_name_change (id INT PRIMARY KEY);

@@ -1,0 +1,10 @@
+DROP DATABASE IF EXISTS test;
+CREATE DATABASE test;
+use test;
+DROP TABLE IF EXISTS test.simple1;
+DROP TABLE IF EXISTS test.simple2;
+CREATE TABLE test.simple1(id int primary key, data VECTOR(5));
+CREATE TABLE test.simple2(id int primary key, data VECTOR(5), embedding VECTOR(5) COMMENT "hnsw(distance=cosine)");
+ALTER TABLE test.simple1 ADD column embedding VECTOR(3) COMMENT "hnsw(distance=cosine)";
+ALTER TABLE test.simple2 DROP column embedding;
+CREATE TABLE test.finish_mark(id int primary key);
