@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from tidelock.adapters.ddl.shadows import Shadow, Shadows
 from tidelock.engine.model.records import TableName
 
-OF = "of_schema, of_table"
+OF: Final = "of_schema, of_table"
+_SHADOW: Final = msgspec.json.Decoder(Shadow)
 
 
 class ShadowsSql:
@@ -45,5 +46,5 @@ class ShadowsSql:
 
 def read(rows: Iterable[tuple[Any, ...]]) -> Shadows:
     """Returns the shadows of rows that `ShadowsSql.select` found."""
-    found = [msgspec.json.decode(str(row[0]), type=Shadow) for row in rows]
+    found = [_SHADOW.decode(str(row[0])) for row in rows]
     return {shadow.table: shadow for shadow in found}

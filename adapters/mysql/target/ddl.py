@@ -69,11 +69,11 @@ class DdlRunner:
         async def run(session: TargetSession) -> None:
             if await self._has_passed(session, ddl):
                 return
-            async with session.transaction():
-                statements, along = await translated(session)
-            marked = await self._announced(session, ddl, statements)
-            worker = await self._fencing.open(self._number)
+            worker = await self._fencing.open(self._number)  # ends an older one first, which may be altering a table
             try:
+                async with session.transaction():
+                    statements, along = await translated(session)
+                marked = await self._announced(session, ddl, statements)
                 async with session.transaction():
                     await self._note(session, ddl)
                     await self._fencing.fence_votes(session, votes)
