@@ -15,11 +15,13 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.exchanged import clauses_of, exchanges
 from tidelock.adapters.ddl.file_tables import FileTables
 from tidelock.adapters.ddl.lexer import NotPlain, tokens
-from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation
+from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation, RenameTable
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.rules import DdlRules
+from tidelock.adapters.ddl.shadows import Shadows, noted
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError
@@ -90,6 +92,7 @@ class _Plan:
         self._between = sites_of(feed)
         self._stamps = feed.conflicts is not None and feed.conflicts.stamp is not None
         self._tables = FileTables(self._dialect, self._mapping.target)
+        self._shadows: Shadows = {}
 
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
@@ -109,19 +112,31 @@ class _Plan:
     def _translated(self, ddl: Ddl) -> PlannedStatement:
         before, done = len(self._tables.assumed), list[Operation]()
         if ddl.kind is DdlKind.ALTERED:
-            done = [one for one in operations(ddl) if self._mapping.selects(one.table)]
+            done = self._operations(ddl)
             self._tables.assume(done)
         try:
-            runs = translate(ddl, self._dialect, self._mapping.target, self._tables.tables, self._rules)
+            runs = translate(
+                ddl, self._dialect, self._mapping.target, self._tables.tables, self._rules, self._shadows
+            )
         except TargetError as error:
             return PlannedStatement(ddl.statement, "halts", why=f"{error}. {error.hint}")
         self._note(ddl, done)
+        self._shadows = noted(ddl, self._shadows, self._mapping.selects)
         assumed = ", ".join(map(str, self._tables.assumed[before:]))
         why = f"the file does not make {assumed}: taken to be as the statement needs it" if assumed else ""
         if not runs:
             return PlannedStatement(ddl.statement, "passed", why=why)
         outcome: Outcome = "applied" if self._dialect == "mysql" else "translated"
         return PlannedStatement(ddl.statement, outcome, tuple(runs), why)
+
+    def _operations(self, ddl: Ddl) -> list[Operation]:
+        """Returns what an ALTERED statement does to tables of the feed."""
+        found = operations(ddl)
+        renames = [one for one in found if isinstance(one, RenameTable)]
+        if not (exchanged := exchanges(renames, lambda name: name if self._mapping.selects(name) else None)):
+            return [one for one in found if self._mapping.selects(one.table)]
+        known = {table: self._shadows.get(shadow) for table, shadow in exchanged.items()}
+        return [AlterTable(table, clauses_of(shadow) if shadow is not None else ()) for table, shadow in known.items()]
 
     def _note(self, ddl: Ddl, done: list[Operation]) -> None:
         if ddl.kind is DdlKind.CREATE_TABLE:

@@ -130,7 +130,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         owner = f"UPDATE {book.table('tidelock_owner')} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL"
         if not await run(f"{owner} WHERE feed = %s", name):
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
-        for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
+        for table in ("progress", "chunks", "wanted", "parked", "shadows", "checkpoint"):
             await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s", name)
         words = msgspec.json.encode(beginning.place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"

@@ -34,6 +34,7 @@ from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.row_copy.copier import SparkCopier
+from tidelock.adapters.runtime import long_statement
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, NoJournal
@@ -217,7 +218,8 @@ async def _run(
         """The statement may make a table of the feed's; one that has run at the target changes nothing there."""
         made = [mapping.target(name) for name in effect.ddl.tables if mapping.selects(name)]
         tables.extend(name for name in made if name not in tables)
-        return await (sink.pass_ddl if effect.ddl.back else sink.apply_ddl)(effect, tables)
+        work = (sink.pass_ddl if effect.ddl.back else sink.apply_ddl)(effect, tables)
+        return await long_statement.told(work, effect.ddl.statement, progress.message)
 
     life.pulse.begin()
     start = start_of(feed, source)

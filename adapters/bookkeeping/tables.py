@@ -17,6 +17,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_conflicts` | row that lost in a conflict| what was meant, what stands, the policy's outcome                |
 | `tidelock_verdicts`  | row that an arbiter stands by | the row, for the spoke's feed to read in the log              |
 | `tidelock_statements`| statement that a feed runs | its text, by which it is known in this server's own log          |
+| `tidelock_shadows`   | shadow table that is known | what the source's statements say of it (`ddl.shadows`)           |
 | `tidelock_writers`   | receipt that is not kept   | the transaction, and when it was committed (at an arbiter)       |
 
 - `covered` is as `engine.log.receipts` encodes it.
@@ -47,6 +48,7 @@ applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A r
   value}`, NULL where no row was meant or stands; `row_key` is for people.  A batch that is sent again counts once.
 - `image` of a verdict is msgpack of `{column: text, bytes or nil}`, NULL where no row stands; `row_key` is the same of
   the key.  At PostgreSQL verdicts are messages in the log, and the table stays empty.
+- `shadow` is JSON of `adapters.ddl.shadows.Shadow`, which names tables as the source does.
 - `tidelock_statements` has rows at MySQL and MariaDB, of feeds with sites (`bookkeeping.statements`); they are made
   before the statement runs, and stay.
 
@@ -76,6 +78,7 @@ CONFLICTS: Final = "tidelock_conflicts"
 VERDICTS: Final = "tidelock_verdicts"
 STATEMENTS: Final = "tidelock_statements"
 WRITERS: Final = "tidelock_writers"
+SHADOWS: Final = "tidelock_shadows"
 TABLES = (
     "tidelock_owner",
     RECEIPTS,
@@ -91,6 +94,7 @@ TABLES = (
     VERDICTS,
     STATEMENTS,
     WRITERS,
+    SHADOWS,
 )
 
 _COLUMNS = {
@@ -228,6 +232,14 @@ _COLUMNS = {
   statement {long_text} NOT NULL,
   made_at {timestamp} NOT NULL DEFAULT {now},
   PRIMARY KEY (feed, source, number, ordinal)""",
+    "tidelock_shadows": """
+  feed varchar(64) NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  of_schema varchar(255) NOT NULL,
+  of_table varchar(255) NOT NULL,
+  shadow {long_text} NOT NULL,
+  PRIMARY KEY (feed, table_schema, table_name)""",
     "tidelock_writers": """
   feed varchar(64) NOT NULL,
   xid bigint NOT NULL,

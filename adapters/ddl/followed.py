@@ -10,9 +10,11 @@ from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import JSON
 from tidelock.adapters.ddl.altered_table import alter_table
+from tidelock.adapters.ddl.exchanged import altered_by_exchange, exchanges
 from tidelock.adapters.ddl.index_names import IndexNames, named_like
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
+from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations
 from tidelock.adapters.schema.create_table import create_table, identifier, qualified
 from tidelock.adapters.schema.source_table import projected
@@ -26,10 +28,11 @@ def followed(
     target_name: Callable[[TableName], TableName],
     tables: Mapping[TableName, TargetTable],
     rules: DdlRules,
+    shadows: Mapping[TableName, Shadow],
 ) -> list[str]:
     """Returns what an ALTERED statement becomes, of what is still to be done.  Raises NotFollowed, NotPlain,
-    TargetError.  `tables`: the target's, as they are now."""
-    return _Followed(ddl, dialect, target_name, tables, rules).statements()
+    TargetError.  `tables`, `shadows`: the target's, and those that are known, as they are now."""
+    return _Followed(ddl, dialect, target_name, tables, rules, shadows).statements()
 
 
 class _Followed:
@@ -42,9 +45,10 @@ class _Followed:
         target_name: Callable[[TableName], TableName],
         tables: Mapping[TableName, TargetTable],
         rules: DdlRules,
+        shadows: Mapping[TableName, Shadow],
     ) -> None:
         self._ddl, self._dialect, self._rules = ddl, dialect, rules
-        self._target_name, self._tables = target_name, tables
+        self._target_name, self._tables, self._shadows = target_name, tables, shadows
 
     def statements(self) -> list[str]:
         """Returns the statements, in order."""
@@ -106,14 +110,26 @@ class _Followed:
         table = self._taken(alter.table)
         if table is None:
             return []
+        place, there = self._there(table)
+        return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules)
+
+    def _there(self, table: TableName) -> tuple[TableName, TargetTable]:
+        """Returns the target's table of one of the feed's, with its name.  Raises NotFollowed."""
         place = self._target_name(table)
         if place not in self._tables:
             raise NotFollowed(f"the target has no table {place}")
-        return alter_table(replace(alter, table=table), place, self._tables[place], self._dialect, self._rules)
+        return place, self._tables[place]
+
+    def _exchanged(self, table: TableName, shadow: TableName) -> list[str]:
+        place, there = self._there(table)
+        alter = altered_by_exchange(table, shadow, self._shadows, there, self._rules)
+        return alter_table(alter, place, there, self._dialect, self._rules)
 
     # ------------------------------------------------------------------ RENAME TABLE
 
     def _renamed(self, renames: Sequence[RenameTable]) -> list[str]:
+        if found := exchanges(renames, self._taken):
+            return [words for table, shadow in found.items() for words in self._exchanged(table, shadow)]
         pairs = [pair for one in renames if (pair := self._pair(one)) is not None]
         if not pairs or not self._rules.admits("rename_table", "RENAME TABLE") or not self._are_open(pairs):
             return []

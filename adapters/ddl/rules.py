@@ -14,7 +14,11 @@ from tidelock.engine.model.records import TableName
 
 
 class NotFollowed(Exception):
-    """The target does not follow an operation by itself; `args[0]` says why."""
+    """The target does not follow an operation by itself; `args[0]` says why.  `hint`: what to do; '' for the usual."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
 
 
 def _all(name: TableName) -> TableRule:
@@ -26,6 +30,10 @@ class DdlRules(msgspec.Struct, frozen=True):
 
     policy: FeedDdl = FeedDdl()
     select: Callable[[TableName], TableRule | None] = _all
+
+    def takes(self, table: TableName) -> bool:
+        """Tells whether the feed takes a source table."""
+        return self.select(table) is not None
 
     def admits(self, kind: str, what: str) -> bool:
         """Tells whether an operation of a kind is followed.  Raises NotFollowed where the feed is to halt at it."""

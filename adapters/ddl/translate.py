@@ -14,6 +14,7 @@ from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.operations import AlterTable, DropTable, RenameTable
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.rules import ALL, DdlRules, NotFollowed
+from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import create_table, qualified
@@ -31,10 +32,12 @@ def translate(
     target_name: Callable[[TableName], TableName],
     tables: Mapping[TableName, TargetTable] = {},
     rules: DdlRules = ALL,
+    shadows: Mapping[TableName, Shadow] = {},
 ) -> list[str]:
     """Returns statements that do the same at the target.  Where they may fail because they ran before, the sink knows.
 
-    `tables`: the target's, as they are now.  Raises TargetError for a statement that cannot be carried over.
+    `tables`: the target's, as they are now.  `shadows`: those that are known before the statement.  Raises TargetError
+    for a statement that cannot be carried over.
     """
     try:
         match ddl.kind:
@@ -47,7 +50,9 @@ def translate(
                 order = children_first(emptied(ddl, target_name, rules), tables)
                 return [f"DELETE FROM {qualified(dialect, name)}" for name in order]
             case DdlKind.ALTERED:
-                return followed(ddl, dialect, target_name, tables, rules)
+                return followed(ddl, dialect, target_name, tables, rules, shadows)
+            case DdlKind.SHADOW:
+                return []
             case _:
                 raise NotPlain("its kind")
     except NotPlain as error:
@@ -55,7 +60,7 @@ def translate(
             f"this statement cannot be carried over to the target (at {error}): {ddl.statement}", _HINT
         ) from None
     except NotFollowed as error:
-        raise TargetError(f"{error}: {ddl.statement}", _HINT) from None
+        raise TargetError(f"{error}: {ddl.statement}", error.hint or _HINT) from None
 
 
 def emptied(

@@ -222,6 +222,16 @@ class Books:
                 where, args = _of_table(str(table))
                 await self.session.execute(f"DELETE FROM {parked} {this}{where}", self.feed.name, group, *args)
 
+    async def _forget_shadows(self, ddl: Ddl) -> None:
+        """Removes what is known of shadows of the tables that a statement has changed: of all where it names none."""
+        sql = f"DELETE FROM {self.table('tidelock_shadows')} {_THIS}"
+        for table in ddl.tables:
+            await self.session.execute(
+                f"{sql} AND of_schema = %s AND of_table = %s", self.feed.name, table.schema, table.table
+            )
+        if not ddl.tables:
+            await self.session.execute(sql, self.feed.name)
+
     async def queue_row(self, row_id: str, what: str) -> int:
         """Queues one failed row for `what`; returns 0 where it was already."""
         sql = (
@@ -257,6 +267,7 @@ class Books:
         if done:
             for group in waiting:
                 await self._forget_parked(group, ddl)
+        await self._forget_shadows(ddl)
         sql = f"UPDATE {self.table('tidelock_owner')} SET ddl_passed = %s, halt = NULL {_THIS} AND grp = %s"
         for group, halt in waiting.items():
             if not await self.session.execute(f"{sql} AND halt = %s", passed, self.feed.name, group, halt):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Collection, Coroutine
 from typing import Any, Final, assert_never
@@ -16,6 +17,7 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, News, SoleWriter
 from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.runtime import long_statement
 from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
@@ -43,6 +45,8 @@ from tidelock.engine.protocol.effects import ApplyDdl, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 from tidelock.engine.protocol.published_log import PublishedLog
+
+log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 5.0
@@ -246,7 +250,8 @@ class CoordinatorTerm:
         asked = ApplyDdl(effect.id, effect.ddl, effect.end)
         answer: DdlApplied | DdlFailed
         if isinstance(effect, RunStatement):
-            answer = await self._sink.apply_ddl(asked, self._tables, effect.votes)
+            work = self._sink.apply_ddl(asked, self._tables, effect.votes)
+            answer = await long_statement.told(work, effect.ddl.statement, log.info)
         else:
             answer = await self._sink.pass_ddl(asked, self._tables)
         self._post(answer)

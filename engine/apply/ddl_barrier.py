@@ -36,7 +36,7 @@ class Passage(enum.Enum):
     HALT = "halt"
 
 
-_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE, DdlKind.ALTERED)
+_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE, DdlKind.ALTERED, DdlKind.SHADOW)
 _UNSTAMPED = (DdlKind.TRUNCATE, DdlKind.ALTERED)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.capture.shadow_names import may_shadow, shadowed
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 
 def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
     """Returns a statement with those of its tables and databases alone that the feed takes; one that names only others
-    says nothing to it.
+    says nothing to it, unless one of these may take the place of a table that the feed takes.
 
     `between_sites`: rows of the other site are on their way in the form, by the key and under the name that such a
     statement takes away.
@@ -22,10 +23,19 @@ def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
     tables = tuple(table for table in ddl.tables if mapping.selects(table))
     databases = tuple(name for name in ddl.databases if mapping.draws_on(name))
     if not (tables or databases):
-        return replace(ddl, kind=DdlKind.UNRELATED)
+        return _of_shadows(ddl, mapping) if not between_sites else replace(ddl, kind=DdlKind.UNRELATED)
     returns = between_sites and ddl.kind is DdlKind.ALTERED
     kind = DdlKind.OTHER if returns or _is_of_others(ddl.kind, tables, mapping) else ddl.kind
     return replace(ddl, kind=kind, tables=tables, databases=databases)
+
+
+def _of_shadows(ddl: Ddl, mapping: Mapping) -> Ddl:
+    """Returns a statement about tables that the feed leaves out; its tables are those whose place they may take."""
+    shadows = [table for table in ddl.tables if may_shadow(table, mapping)]
+    if not shadows:
+        return replace(ddl, kind=DdlKind.UNRELATED)
+    tables = dict.fromkeys(of for table in shadows if (of := shadowed(table)) is not None)
+    return replace(ddl, kind=DdlKind.SHADOW, tables=tuple(tables), databases=())
 
 
 def _is_of_others(kind: DdlKind, tables: Sequence[TableName], mapping: Mapping) -> bool:

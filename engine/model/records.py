@@ -235,14 +235,17 @@ class RowChange(msgspec.Struct, array_like=True, gc=False):
 
 
 class DdlKind(enum.StrEnum):
-    """Kind of statement to the barrier: it applies the first four, passes UNRELATED, halts on OTHER.
+    """Kind of statement to the barrier: it applies the first five, passes UNRELATED, halts on OTHER.
 
-    ALTERED: tables are dropped or renamed, or their columns and keys changed in a way that the target can follow."""
+    ALTERED: tables are dropped or renamed, or their columns and keys changed in a way that the target can follow.
+    SHADOW: it is about a table that the feed leaves out, and which may take the place of one that it takes: it is noted
+    at the target, and changes no table there."""
 
     CREATE_TABLE = "create table"
     ADD_COLUMN = "add column"
     TRUNCATE = "truncate"
     ALTERED = "altered"
+    SHADOW = "shadow"
     UNRELATED = "unrelated"
     OTHER = "other"
 

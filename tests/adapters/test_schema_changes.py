@@ -179,8 +179,8 @@ def test_an_index_does_not_take_the_name_of_a_table() -> None:
 def test_sites_are_told_of_no_table_that_is_left_out() -> None:
     ddl = msgspec.structs.replace(read("CREATE TABLE v (id int PRIMARY KEY)"), path=("eu",))
     left_out = translate(ddl, "postgres", same, {}, of(FeedDdl(create_table="skip")))
-    assert told(ddl, TableName("shop", "v"), translate(ddl, "postgres", same), "back")[1:]
-    assert told(ddl, TableName("shop", "v"), left_out, "back") == []
+    assert told(ddl, same, translate(ddl, "postgres", same), "back")[1:]
+    assert told(ddl, same, left_out, "back") == []
 
 
 def test_a_check_goes_at_a_target_that_may_have_it() -> None:

@@ -7,6 +7,10 @@ from typing import Final
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.tables import SHADOWS
+from tidelock.adapters.ddl import kept_shadows
+from tidelock.adapters.ddl.kept_shadows import ShadowsSql
+from tidelock.adapters.ddl.shadows import Shadows
 from tidelock.adapters.mysql.target.copy_bookkeeping_sql import CopyBookkeepingSql, named
 from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
@@ -31,7 +35,7 @@ _POSITION: Final = msgspec.json.Decoder(Position)
 
 
 class BookkeepingSql:
-    """Statements, or the query that their name says.  `copies`: those of copied tables.
+    """Statements, or the query that their name says.  `copies`: those of copied tables.  `shadows`: of shadow tables.
 
     `origin`, `path`: what the receipts say of where the rows came from and by what way, of a feed without `sites`.
     """
@@ -55,6 +59,7 @@ class BookkeepingSql:
         self._marks = f"{text(origin)},{text(path)}"
         self._sites = sites
         self._table = f"{fencing.schema}.tidelock_"
+        self.shadows = ShadowsSql(f"{fencing.schema}.{SHADOWS}", feed, text)
 
     def receipt(
         self,
@@ -230,6 +235,10 @@ class BookkeepingSql:
         rows = (await session.ask(f"SELECT desired_state FROM {self._table}owner WHERE {self._mine}")).rows
         parked = await self.read_parked(session, wished=True)
         return Control(str(rows[0][0]) if rows else "running", parked, await self.copies.read_wanted(session))
+
+    async def read_shadows(self, session: TargetSession) -> Shadows:
+        """Read what is known of shadow tables."""
+        return kept_shadows.read((await session.ask(self.shadows.select)).rows)
 
     async def read_ddl_passed(self, session: TargetSession) -> tuple[str, int] | None:
         """Read source and number of the last DDL statement that ran or was passed by."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from tidelock.adapters.bookkeeping import statements as statements_of_feeds
 from tidelock.adapters.mysql.schema import read_tables
@@ -34,6 +35,13 @@ _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORE
 _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\s*\(\s*\d+\s*\)")
 
 
+class Translated(NamedTuple):
+    """What a statement becomes.  `along`: goes with a DELETE among the statements, else with the note that they ran."""
+
+    statements: Sequence[str]
+    along: Sequence[bytes]
+
+
 class DdlRunner:
     """Runs statements, and notes that they ran.  `number`: the user lock of the session that runs them."""
 
@@ -48,13 +56,11 @@ class DdlRunner:
     async def run(
         self,
         ddl: Ddl,
-        translated: Callable[[TargetSession], Awaitable[list[str]]],
-        along: Sequence[bytes],
+        translated: Callable[[TargetSession], Awaitable[Translated]],
         votes: Mapping[int, int],
         id: EffectId,
     ) -> Failure | None:
-        """Run what `ddl` is `translated` to at the tables as they are, unless it ran; those `along` go with a DELETE
-        among them, else with the note.
+        """Run what `ddl` is `translated` to at the tables as they are, unless it ran.
 
         `votes` (group to epoch): owners that must stay until the statements have run.  `id`: what a DELETE is marked
         with, as a batch is.
@@ -63,18 +69,18 @@ class DdlRunner:
         async def run(session: TargetSession) -> None:
             if await self._has_passed(session, ddl):
                 return
-            async with session.transaction():
-                statements = await translated(session)
-            marked = await self._announced(session, ddl, statements)
-            worker = await self._fencing.open(self._number)
+            worker = await self._fencing.open(self._number)  # ends an older one first, which may be altering a table
             try:
+                async with session.transaction():
+                    statements, along = await translated(session)
+                marked = await self._announced(session, ddl, statements)
                 async with session.transaction():
                     await self._note(session, ddl)
                     await self._fencing.fence_votes(session, votes)
                     marks = self._bookkeeping.marks(session, id)
                     for statement, text in zip(statements, marked, strict=True):
                         await _run(ddl, statement, text, session, worker, along, marks)
-                    if along and ddl.kind is not DdlKind.TRUNCATE:
+                    if along and not (statements and ddl.kind is DdlKind.TRUNCATE):
                         await session.run(list(along))
                     await session.commit()
             finally:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.mysql.schema import read_tables_to_change
 from tidelock.adapters.mysql.target.arbitration import Arbitration
@@ -28,7 +29,7 @@ from tidelock.adapters.mysql.target.commit_audit import CommitAudit
 from tidelock.adapters.mysql.target.conflict_bookkeeping import ConflictSql
 from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.copying import TargetCopying
-from tidelock.adapters.mysql.target.ddl import DdlRunner
+from tidelock.adapters.mysql.target.ddl import DdlRunner, Translated
 from tidelock.adapters.mysql.target.deadlock_gate import DeadlockGate
 from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failure
 from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
@@ -271,16 +272,19 @@ class MySqlSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> events.DdlApplied | events.DdlFailed:
         """Run a statement once (`ddl`), and read the tables."""
-        along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
 
-        async def statements(session: TargetSession) -> list[str]:
+        async def translated(session: TargetSession) -> Translated:
             there = await read_tables_to_change(session.connection, tables)
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
-            return translate(effect.ddl, "mysql", self._target_name, there, self._rules)
+            shadows = await self._bookkeeping.read_shadows(session)
+            statements = translate(effect.ddl, "mysql", self._target_name, there, self._rules, shadows)
+            kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
+            gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
+            return Translated(statements, [*gone, *(sql.encode() for sql in kept)])
 
-        failed = await self._ddl.run(effect.ddl, statements, along, votes, effect.id)
+        failed = await self._ddl.run(effect.ddl, translated, votes, effect.id)
         return await self.pass_ddl(effect, tables) if failed is None else events.DdlFailed(effect.id, failed)
 
     def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:

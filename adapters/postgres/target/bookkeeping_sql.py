@@ -15,6 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import asyncpg
 
+from tidelock.adapters.bookkeeping.tables import SHADOWS
+from tidelock.adapters.ddl import kept_shadows
+from tidelock.adapters.ddl.kept_shadows import ShadowsSql
+from tidelock.adapters.ddl.shadows import Shadows
 from tidelock.adapters.ports.sink import Control
 from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
@@ -37,7 +41,7 @@ _OUTVOTED = "tidelock: not all votes hold"
 
 
 class BookkeepingSql:
-    """Statements, or the query that their name says.  `copies`: those of copied tables.
+    """Statements, or the query that their name says.  `copies`: those of copied tables.  `shadows`: of shadow tables.
 
     A feed that names `sites` writes its marks into the log too (`adapters.postgres.log_marks`), where a feed from here
     finds them; `origin`, `path`: what the receipts of another say.  `writers`: notes the receipts that are dropped.
@@ -56,6 +60,7 @@ class BookkeepingSql:
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(schema, feed, group)
         place = identifier(schema)
+        self.shadows = ShadowsSql(f"{place}.{SHADOWS}", feed, text)
         self.owner, self.progress, self.checkpoint, self.parked = (
             f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
         )
@@ -276,6 +281,10 @@ class BookkeepingSql:
         state = await connection.fetchval(f"SELECT desired_state FROM {self.owner} WHERE {self.mine}")
         parked = await self.read_parked(connection, wished=True)
         return Control(state or "running", parked, await self.copies.read_wanted(connection))
+
+    async def read_shadows(self, connection: asyncpg.Connection[asyncpg.Record]) -> Shadows:
+        """Read what is known of shadow tables."""
+        return kept_shadows.read(map(tuple, await connection.fetch(self.shadows.select)))
 
     async def read_ddl_passed(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[str, int] | None:
         """Read source and number of the last DDL statement that ran or was passed by."""

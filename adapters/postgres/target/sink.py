@@ -23,6 +23,7 @@ import asyncpg
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables, read_tables_to_change
@@ -70,7 +71,7 @@ class PostgresSink(ChunkSink):
     """Carries out effects at a PostgreSQL target (`adapters.ports.sink.Sink`)."""
 
     def __init__(self, url: Endpoint | str, options: SinkOptions) -> None:
-        """Raises UrlError for a URL that cannot be read."""
+        """Raises UrlError."""
         feed, group, zero_dates = options.feed, options.group, options.zero_dates
         wait = options.lock_timeout_seconds or LOCK_TIMEOUT_SECONDS
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
@@ -316,10 +317,12 @@ class PostgresSink(ChunkSink):
             changed = reshaped(effect.ddl, self._target_name)
             if changed and await self._bookkeeping.has_parked(session.connection, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
-            translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules)
-            translated = told(effect.ddl, self._target_name(effect.ddl.tables[0]), translated, self._sister)
+            shadows = await self._bookkeeping.read_shadows(session.connection)
+            translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules, shadows)
+            translated = told(effect.ddl, self._target_name, translated, self._sister)
+            kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
-            return [*self._bookkeeping.fence_votes(votes), *translated, *gone]
+            return [*self._bookkeeping.fence_votes(votes), *translated, *gone, *kept]
 
         try:
             return await self._pass(effect, tables, statements)

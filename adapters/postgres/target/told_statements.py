@@ -7,7 +7,7 @@ name that `tidelock init` gives it: no row of the table is written before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres import form_messages
@@ -16,11 +16,12 @@ from tidelock.adapters.postgres.target.statements import identifier, qualified
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 
-def told(ddl: Ddl, table: TableName, statements: Sequence[str], sister: str) -> list[str]:
-    """Returns the `statements` that `ddl` becomes for `table`, with those around them if it came by sites.  `sister`:
-    the feed that goes back, if any."""
+def told(ddl: Ddl, target: Callable[[TableName], TableName], statements: Sequence[str], sister: str) -> list[str]:
+    """Returns the `statements` that `ddl` becomes, with those around them if it came by sites.  `target`: a table's
+    name there.  `sister`: the feed that goes back, if any."""
     if not (ddl.path and statements) or ddl.kind is DdlKind.TRUNCATE:  # which becomes rows of a marked transaction
         return [*statements]
+    table = target(ddl.tables[0])
     behind = form_messages.tell(table, ddl.path, text)
     if ddl.kind is DdlKind.CREATE_TABLE:
         return [*statements, *(_published(table, sister) if sister else ()), behind]
