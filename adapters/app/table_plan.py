@@ -97,8 +97,9 @@ def _of_keys(
     made = []
     for name, planned in lacking.items():
         for one in planned:
-            stopped = ", with the feed stopped" if one.key.child in there else ""
-            made.append(PlannedStatement("target", one.sql, f"foreign key of {name}{stopped}", later=one in late))
+            stopped = one.key.child in there
+            why = f"foreign key of {name}" + (", while the feed does not run" if stopped else "")
+            made.append(PlannedStatement("target", one.sql, why, later=one in late, stopped=stopped))
     return made
 
 
