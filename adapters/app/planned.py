@@ -9,8 +9,11 @@ from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.app.removal import removal_plan
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.feed_control import nobody_runs
+from tidelock.adapters.ports.finding import error
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.wiring.session import session
 
 
@@ -26,16 +29,32 @@ class StatementFailed(Exception):
 
 async def prepare(feed: Feed, apply: bool, indexes: bool = False) -> list[PlannedStatement]:
     """Returns what a feed needs before its first run, and with `apply` makes it, but for the place to begin at.
-    `indexes`: plain indexes and checks of all tables, those that are there too.
+    `indexes`: plain indexes, checks and foreign keys of all tables, those that are there too.
 
     Raises CannotRun, StatementFailed, SourceError, TargetError, LogError.
     """
     plan = await init_plan(feed, indexes)
     if apply:
+        await _require_stopped(feed, plan)
         await _at_source(feed, [s for s in plan if s.side == "source" and s.applied])
         await _at_target(feed, [s for s in plan if s.side == "target" and s.applied])
         await _make_topics(feed, plan)
     return plan
+
+
+async def _require_stopped(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
+    """Raises CannotRun where the feed runs and a statement is one that it would not learn of: it orders changes by the
+    foreign keys that were there when it started."""
+    keys = [statement for statement in plan if statement.stopped]
+    if keys and not await nobody_runs(feed):
+        raise CannotRun(
+            error(
+                "target-foreign-keys",
+                f"{len(keys)} foreign keys are to be added at the target, and {feed.name} runs: it orders changes by "
+                "the keys that were there when it started",
+                f"Stop {feed.name}, `tidelock init {feed.name}.yaml --indexes --apply`, then start it again",
+            )
+        )
 
 
 async def take_away(feed: Feed, apply: bool) -> list[PlannedStatement]:

@@ -2,7 +2,7 @@
 
 Plain indexes and checks are made with their table; of a feed that copies rows they wait until those are there, and
 `init --indexes` makes them, for tables too that were made by hand.  Unique and foreign keys are there from the start:
-the lock table is made from them.
+the lock table is made from them.  Foreign keys that close a cycle wait as well: no table of it could be copied first.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from collections.abc import Mapping, Sequence
 
 from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.checks.columns import key_length
-from tidelock.adapters.checks.source_inspection import InspectedSource, SourceView
+from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import names_at_target, replicated
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.stamps import without_stamps
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
-from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
+from tidelock.adapters.schema.computed import with_computed
+from tidelock.adapters.schema.create_table import create_table, identifier
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
+from tidelock.adapters.schema.foreign_keys import Keys, foreign_keys, is_there, waiting
 from tidelock.adapters.schema.source_table import SourceTable, UserType
 from tidelock.adapters.schema.whole_table import Server, WholeTable, WholeTableMaker, serves
 from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import Equality, TargetTable
 
 
 async def table_plan(feed: Feed, source: InspectedSource, target: Target, indexes: bool) -> list[PlannedStatement]:
@@ -32,7 +35,7 @@ async def table_plan(feed: Feed, source: InspectedSource, target: Target, indexe
     tables = without_stamps(feed, view.tables)
     target_of = {name: feed.target_name(name) for name in tables}
     there = await target.tables(list(target_of.values()))
-    worded = {name: _worded(replicated(feed, table), view, target) for name, table in tables.items()}
+    worded = {name: _worded(feed, table, source, target) for name, table in tables.items()}
     missing: dict[TableName, TableName] = {}
     for name, wanted in target_of.items():
         if wanted not in there and wanted not in missing.values():
@@ -58,17 +61,46 @@ async def table_plan(feed: Feed, source: InspectedSource, target: Target, indexe
             )
         ]
         made += [PlannedStatement("target", sql, f"comments of {name}") for sql in whole[name].at_once]
-    for name in missing:
-        keys = add_foreign_keys(worded[name], worded, target_of.__getitem__, view.rules, target.dialect)
-        made += [PlannedStatement("target", sql, f"foreign key of {name}") for sql in keys]
     waits = feed.start == "copy" and not indexes
+    compared = {target_of[name]: _compared(feed, source, table) for name, table in tables.items()}
+    keys = foreign_keys(
+        planned,
+        worded,
+        target_of.__getitem__,
+        view.rules,
+        target.dialect,
+        lambda name: compared[target_of[name]],
+    )
+    made += _of_keys(keys, there, all_may=view.logs_cascades, copies=waits)
     for name in planned:
         made += _of_rows(name, lacking.get(name, whole[name]), waits)
     return made + [
         PlannedStatement("target", left.what, f"{left.table}: {left.why}", left_out=True)
         for name in planned
         for left in whole[name].left_out
-    ]
+    ] + [PlannedStatement("target", what, f"{name}: {why}", left_out=True) for name, what, why in keys.left_out]
+
+
+def _of_keys(
+    keys: Keys, there: Mapping[TableName, TargetTable], *, all_may: bool, copies: bool
+) -> list[PlannedStatement]:
+    """Returns the statements for the foreign keys that the target lacks.  `copies`: rows are to be copied first."""
+    lacking = {
+        name: [
+            one
+            for one in planned
+            if one.key.child not in there or not is_there(one.key, there[one.key.child].foreign_keys)
+        ]
+        for name, planned in keys.planned.items()
+    }
+    late = waiting([one for planned in lacking.values() for one in planned], all_may=all_may) if copies else []
+    made = []
+    for name, planned in lacking.items():
+        for one in planned:
+            stopped = one.key.child in there
+            why = f"foreign key of {name}" + (", while the feed does not run" if stopped else "")
+            made.append(PlannedStatement("target", one.sql, why, later=one in late, stopped=stopped))
+    return made
 
 
 def _of_rows(name: TableName, whole: WholeTable, waits: bool) -> list[PlannedStatement]:
@@ -123,8 +155,15 @@ async def _places(
     ]
 
 
-def _worded(table: SourceTable, view: SourceView, target: Target) -> SourceTable:
+def _compared(feed: Feed, source: InspectedSource, table: SourceTable) -> dict[str, Equality]:
+    """Returns how the source compares the texts of a table, by the target's names of columns."""
+    names = names_at_target(feed, table)
+    return {names[name]: one for name, one in source.equalities(table).items() if name in names}
+
+
+def _worded(feed: Feed, original: SourceTable, source: InspectedSource, target: Target) -> SourceTable:
     """Returns a table as the target's dialect can hold it.  Raises CannotRun where it makes no index for the key."""
+    view, table = source.view, replicated(feed, original)
     if target.dialect == view.dialect:
         other = target.dialect == "mysql" and target.mariadb != view.mariadb
         return reworded(table, mariadb=target.mariadb) if other else table
@@ -133,7 +172,7 @@ def _worded(table: SourceTable, view: SourceView, target: Target) -> SourceTable
     made = without_long_keys(from_postgres(table, mariadb=target.mariadb))
     if long := long_keys(made):
         raise CannotRun(key_length(table, long[0]))
-    return made
+    return with_computed(made, original, names_at_target(feed, original), source.equalities(original))
 
 
 async def _types(target: Target, tables: Sequence[SourceTable]) -> list[UserType]:

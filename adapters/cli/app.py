@@ -52,7 +52,7 @@ def init(
     feed: FeedPath,
     apply: Apply = False,
     indexes: Annotated[
-        bool, typer.Option("--indexes", help="Also plain indexes and checks that tables which are there lack.")
+        bool, typer.Option("--indexes", help="Also plain indexes, checks and foreign keys that present tables lack.")
     ] = False,
     json: Json = False,
 ) -> int:

@@ -28,6 +28,7 @@ async def read_definitions(server: Server, names: Sequence[TableName]) -> dict[T
     indexes = await _indexes(server, names)
     checks = await catalogue.checks(server, names)
     tables, comments = await _comments(server, names)
+    partitioned = await _partitioned(server, names)
     return {
         name: Definition(
             defaults={c.name: d for c in rows if (d := default_of(c, mariadb=server.is_mariadb)) is not None},
@@ -37,6 +38,7 @@ async def read_definitions(server: Server, names: Sequence[TableName]) -> dict[T
             checks=tuple((check, _clause(text)) for check, text in checks[name] if not _OWN_CHECK.fullmatch(text)),
             comment=tables.get(name, ""),
             comments=comments[name],
+            partitioned=partitioned.get(name, ""),
         )
         for name, rows in columns.items()
     }
@@ -106,3 +108,13 @@ async def _comments(
     for schema, table, column, text in columns:
         of_columns[TableName(schema, table)][column] = text
     return {TableName(schema, table): text for schema, table, text in tables}, of_columns
+
+
+async def _partitioned(server: Server, names: Sequence[TableName]) -> dict[TableName, str]:
+    where, args = condition(names)
+    rows = await server.ask(
+        f"""SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME, PARTITION_METHOD, COALESCE(PARTITION_EXPRESSION, '')
+        FROM information_schema.PARTITIONS WHERE PARTITION_METHOD IS NOT NULL AND ({where})""",
+        *args,
+    )
+    return {TableName(schema, table): f"{method} ({text})" for schema, table, method, text in rows}

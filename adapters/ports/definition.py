@@ -52,6 +52,8 @@ class Definition(msgspec.Struct, frozen=True):
 
     `counters`: columns that the server counts (AUTO_INCREMENT, identity, a sequence of their own).  `on_update`:
     columns that the server sets to the time of a row's change.  `checks`: (name, clause).  `comments`: by column.
+    `partitioned`: how its rows are divided, '' for a table in one.  `domains`: checks of the types of columns, which
+    users have made (PostgreSQL).
     """
 
     defaults: Mapping[str, Default] = {}
@@ -61,3 +63,5 @@ class Definition(msgspec.Struct, frozen=True):
     checks: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     comments: Mapping[str, str] = {}
+    partitioned: str = ""
+    domains: Mapping[str, str] = {}

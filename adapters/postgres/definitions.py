@@ -58,7 +58,18 @@ FROM wanted w JOIN pg_constraint k ON k.conrelid = w.oid AND k.contype = 'c' ORD
 
 _COMMENTS: Final = f"""
 WITH wanted AS ({_WANTED})
-SELECT w.nspname::text, w.relname::text, coalesce(obj_description(w.oid, 'pg_class'), '') FROM wanted w"""
+SELECT w.nspname::text, w.relname::text, coalesce(obj_description(w.oid, 'pg_class'), ''),
+    coalesce(pg_get_partkeydef(w.oid), '')
+FROM wanted w"""
+
+_DOMAINS: Final = f"""
+WITH wanted AS ({_WANTED})
+SELECT w.nspname::text, w.relname::text, a.attname::text,
+    string_agg(pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname)
+FROM wanted w
+JOIN pg_attribute a ON a.attrelid = w.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN pg_constraint k ON k.contypid = a.atttypid AND k.contype = 'c'
+GROUP BY 1, 2, 3"""
 
 _LITERAL: Final = re.compile(r"(?:'((?:[^']|'')*)'|\(?(-?\d[\d.]*)\)?|(true|false))(?:::[\w \".()\[\],]+)?")
 _SEQUENCE: Final = re.compile(r"nextval\('.*'::regclass\)")
@@ -71,6 +82,7 @@ async def read_definitions(server: Server, names: Sequence[TableName]) -> dict[T
     indexes = await _by_table(server, _INDEXES, wanted)
     checks = await _by_table(server, _CHECKS, wanted)
     comments = await _by_table(server, _COMMENTS, wanted)
+    domains = await _by_table(server, _DOMAINS, wanted)
     return {
         name: Definition(
             defaults={c: _default(text) for c, counted, text, _ in rows if text and not (counted or _counts(text))},
@@ -79,6 +91,8 @@ async def read_definitions(server: Server, names: Sequence[TableName]) -> dict[T
             checks=tuple((check, clause) for check, clause in checks[name]),
             comment=comments[name][0][0],
             comments={c: comment for c, _, _, comment in rows if comment},
+            partitioned=comments[name][0][1],
+            domains=dict(domains[name]),
         )
         for name, rows in columns.items()
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Dialect
@@ -10,7 +10,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import is_text, mysql_type, postgres_type
 from tidelock.engine.model.records import Kind, TableName
-from tidelock.engine.model.schema import ForeignKey
+from tidelock.engine.model.schema import ForeignKey, UniqueKey
 
 NAME_BYTES = 63
 _TEXTS = (Kind.TEXT, Kind.ENUM, Kind.SET)
@@ -66,16 +66,15 @@ def create_table(
 
     Left out: generated expressions (their values are written as they come, where the log has them), unique indexes
     whose equality is not the target's (a prefix, an expression): a target that is less strict than the source never
-    refuses a row.  Foreign keys are added by `add_foreign_keys` once all tables are there.
+    refuses a row.  Foreign keys are added once all tables are there (`schema.foreign_keys`).
     """
     lines = [
         f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}{_computed(c)}"
         + (f" {clauses[c.name]}" if c.name in clauses else "")
         for c in source.columns
     ]
-    generated = {c.name for c in source.columns if c.generated}
     for unique in source.uniques:
-        if unique.opaque and (unique.name != "PRIMARY" or "prefix" in unique.opaque or generated & {*unique.columns}):
+        if not takes(source, unique):
             continue
         columns = ", ".join(identifier(dialect, c) for c in unique.columns)
         if unique.name == "PRIMARY":
@@ -87,6 +86,14 @@ def create_table(
         engine += f" COMMENT={comment}"
     body = ",\n  ".join(lines)
     return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
+
+
+def takes(table: SourceTable, unique: UniqueKey) -> bool:
+    """Tells whether a table that is made from `table` gets its unique key."""
+    if not unique.opaque:
+        return True
+    generated = {c.name for c in table.columns if c.generated}
+    return unique.name == "PRIMARY" and "prefix" not in unique.opaque and not generated & {*unique.columns}
 
 
 def index_name(dialect: Dialect, table: TableName, name: str) -> str:
@@ -136,32 +143,3 @@ def foreign_key(dialect: Dialect, key: ForeignKey, parent: TableName, rules: tup
     own, theirs = (", ".join(identifier(dialect, c) for c in names) for names in (key.columns, key.parent_columns))
     events = "".join(f" ON {event} {rule}" for event, rule in rules)
     return f"FOREIGN KEY ({own}) REFERENCES {qualified(dialect, parent)} ({theirs}){events}"
-
-
-def add_foreign_keys(
-    source: SourceTable,
-    tables: Mapping[TableName, SourceTable],
-    target_name: Callable[[TableName], TableName],
-    rules: Mapping[tuple[TableName, str], tuple[str, str]],
-    dialect: Dialect,
-) -> list[str]:
-    """Returns statements for keys that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and
-    ON DELETE of each.  One that the source breaks for a while would refuse a child that comes before its parent.
-    """
-    place = qualified(dialect, target_name(source.name))
-    keys = [k for k in source.foreign_keys if k.parent in tables and k.name not in source.deferrable]
-    return [
-        f"ALTER TABLE {place} ADD "
-        + foreign_key(dialect, k, target_name(k.parent), acting(rules.get((k.child, k.name), ("", ""))))
-        for k in keys
-        if dialect == "mysql" or _holds(k, source, tables[k.parent])
-    ]
-
-
-def _holds(key: ForeignKey, child: SourceTable, parent: SourceTable) -> bool:
-    """Returns whether the target can hold a key: PostgreSQL wants a unique parent key, and compares texts by bytes
-    where the source may fold them.
-    """
-    unique = any(set(u.columns) == set(key.parent_columns) and not u.opaque for u in parent.uniques)
-    folded = any(c.name in key.columns and c.column.kind in _TEXTS for c in child.columns)
-    return unique and not folded

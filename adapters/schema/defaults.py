@@ -14,11 +14,12 @@ from tidelock.adapters.schema.type_map import quoted
 from tidelock.engine.model.records import Kind
 
 _NUMBERS: Final = (Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR)
-_TEXTS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.UUID, Kind.INET4, Kind.INET6)
+_TEXTS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.UUID, Kind.INET4, Kind.INET6, Kind.JSON)
 _TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIME)
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 _NOW: Final = re.compile(r"(?:current_timestamp|now|localtimestamp)(?:\((\d*)\))?", re.IGNORECASE)
 _TODAY: Final = re.compile(r"\(?(?:current_date|curdate\(\))(?:\(\))?\)?", re.IGNORECASE)
+_INTRODUCED: Final = re.compile(r"_(?:utf8mb4|utf8mb3|latin1|ascii)'((?:[^'\\\\]|'')*)'")
 _LONG: Final = ("text", "blob", "json", "geometry")
 """Ends of types of MySQL that take a default only as an expression."""
 
@@ -41,6 +42,8 @@ def translated(column: SourceColumn, default: Default, source: Dialect, target: 
         return _now(column, found[1] or "", source, target)
     if _TODAY.fullmatch(text) and kind is Kind.DATE:
         return "CURRENT_DATE" if target == "postgres" else "(curdate())"
+    if found := _INTRODUCED.fullmatch(text):
+        return _literal(column, found[1].replace("''", "'"), target)
     raise NotTranslated(f"the default {text} is not known to mean the same there")
 
 

@@ -17,6 +17,7 @@ from tidelock.adapters.ports.definition import Definition, IndexPart, PlainIndex
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
 from tidelock.adapters.schema.defaults import same_server, translated
 from tidelock.adapters.schema.expressions import NotTranslated, Translation
+from tidelock.adapters.schema.not_made import parts_not_made
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import POSTGRES_INTEGERS, postgres_type, quoted
 from tidelock.engine.model.records import Kind, TableName
@@ -82,7 +83,9 @@ class WholeTableMaker:
         self._made_columns = {c.name: c for c in made.columns}
         self._place = qualified(self._to, target)
         self._translation = Translation(self._from, self._to, self._columns, names, equalities)
-        self._left_out: list[LeftOut] = []
+        dialects = self._from, self._to
+        parts = parts_not_made(source, made, definition, dialects, names, equalities)
+        self._left_out = [LeftOut(source.name, what, why) for what, why in parts]
 
     def table(self) -> WholeTable:
         """Returns it."""
