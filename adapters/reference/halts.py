@@ -29,6 +29,7 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
+_UNREAD: Final = f"{RESYNCED}; a spoke of an arbiter: `tidelock pair rewound PAIR SITE`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
 _SLOTS: Final = "test_postgres_source.py::test_a"
@@ -98,13 +99,13 @@ SOURCE: Final = (
          f"{RUN} once more; else {RESYNCED}"),
     Halt(("PurgedPosition",), ("has no slot",),
          "the feed's slot at PostgreSQL was dropped, or a standby was promoted that had none",
-         f"{RESYNCED}; a spoke of an arbiter: `tidelock pair rewound PAIR SITE`",
+         _UNREAD,
          f"{_SLOTS}_promoted_standby_without_the_slot_halts", True),
     Halt(("PurgedPosition",), ("is lost: the server has removed",),
-         "PostgreSQL kept no more of its log for the slot than `max_slot_wal_keep_size`", RESYNCED,
+         "PostgreSQL kept no more of its log for the slot than `max_slot_wal_keep_size`", _UNREAD,
          f"{_SLOTS}_lost_slot_halts", True),
     Halt(("PurgedPosition",), ("the slot was made anew",),
-         "a slot of that name begins behind the checkpoint", RESYNCED,
+         "a slot of that name begins behind the checkpoint", _UNREAD,
          f"{_SLOTS}_slot_that_was_made_anew_halts", True),
     Halt(("SourceError",), ("is not the feed's: plugin", "already, which is not ours"),
          "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),

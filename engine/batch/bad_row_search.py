@@ -249,10 +249,10 @@ class BadRowSearch:
 
 def _same_row(one: Change, other: Change) -> bool:
     """Are both changes of one row, under the key of either before or after?"""
-    return one.binding.target is other.binding.target and not _keys(one).isdisjoint(_keys(other))
+    return one.binding.target is other.binding.target and not _keys_under(one).isdisjoint(_keys_under(other))
 
 
-def _keys(change: Change) -> set[Row]:
+def _keys_under(change: Change) -> set[Row]:
     return {change.binding.key_of(row) for row in (change.before, change.after) if row is not None}
 
 

@@ -141,14 +141,14 @@ def require_slot(session: Session, start: Position) -> Slot:
         lost = PurgedPosition(
             f"the slot {name} at {server} is lost: the server has removed the log from {start} on, as it was to keep "
             "no more than max_slot_wal_keep_size",
-            f"Raise max_slot_wal_keep_size if the feed stops for so long. {RESYNC}",
+            f"Raise max_slot_wal_keep_size if the feed stops for so long. {RESYNC}; {OF_A_SPOKE}",
         )
         raise _at(start, lost)
     if slot.confirmed > start.offset:
         other = PurgedPosition(
             f"the slot {name} at {server} keeps the log from {spelled_lsn(slot.confirmed)} on, and the feed stands at "
             f"{start}: the slot was made anew, or the target was put back from a backup",
-            f"What was committed in between is not in the log any more. {RESYNC}",
+            f"What was committed in between is not in the log any more. {RESYNC}; {OF_A_SPOKE}",
         )
         raise _at(start, other)
     return slot
