@@ -31,7 +31,7 @@ class Halt(msgspec.Struct, frozen=True):
 RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
-_SLOTS: Final = "test_postgres_source.py::test_a"
+_SLOTS: Final = "test_postgres_slot_halts.py::test_a"
 _STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 
