@@ -32,7 +32,7 @@ RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 _UNREAD: Final = f"{RESYNCED}; a spoke of an arbiter: `tidelock pair rewound PAIR SITE`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
-_SLOTS: Final = "test_postgres_source.py::test_a"
+_SLOTS: Final = "test_postgres_slot_halts.py::test_a"
 _STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 

@@ -348,7 +348,7 @@ OF_SERVERS = (
         "two-way B39",
     ),
     _in(
-        "adapters/test_check.py::test_triggers",
+        "adapters/test_check_tables.py::test_triggers",
         "triggers-not-told",
         """
         @ check_triggers

@@ -94,7 +94,7 @@ BUGS: Final = (
     Bug("25", "a site under two names", ("two-names-of-one-site",)),
     Bug("26", "the target does not log its bookkeeping", ("marks-are-not-logged",)),
     Bug("27", "a slot that was made anew is read on", tests=(
-        "tests/adapters/test_postgres_source.py::test_a_slot_that_was_made_anew_halts",), why=SERVER),
+        "tests/adapters/test_postgres_slot_halts.py::test_a_slot_that_was_made_anew_halts",), why=SERVER),
     Bug("28", "behind a failover places of another timeline are taken for this one's", (), (), (
         "place-behind-the-fork",), why=SERVER),
     Bug("29", "what was received is confirmed", tests=(

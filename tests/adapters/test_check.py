@@ -3,61 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from bench.harness.servers import MariaDb, MySql, Postgres
+from tests.adapters.checked_feed import PARENT, SOURCE, Place, kinds, only
 from tidelock.adapters.app.init_plan import init_plan
 from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.loader import read
 from tidelock.adapters.mysql.binlog.overview import look
-from tidelock.adapters.ports.finding import CheckReport, Finding
+from tidelock.adapters.ports.finding import CheckReport
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.model.records import Position
 
-SOURCE = "id int PRIMARY KEY, name varchar(20), amount decimal(9,2) NOT NULL"
-TARGET = "id int PRIMARY KEY, name varchar(20), amount numeric(9,2) NOT NULL"
-
-
-class Place:
-    """One feed from a fresh MariaDB (or MySQL) database to a fresh target of the same schema name."""
-
-    def __init__(self, source: MariaDb | MySql, target: Any, dialect: str) -> None:
-        self.source, self.target, self.dialect = source, target, dialect
-        self.schema = source.database("check")
-        self.database = target.database("check")
-        self.place = self.schema if dialect == "postgres" else self.database
-        if dialect == "postgres":
-            target.execute(f"CREATE SCHEMA {self.schema}", database=self.database)
-        self.options = ""
-
-    def at_source(self, sql: str) -> None:
-        self.source.execute(sql, database=self.schema)
-
-    def at_target(self, sql: str) -> None:
-        path = f"SET search_path = {self.place}, public; " if self.dialect == "postgres" else ""
-        self.target.execute_script(path + sql, database=self.database)
-
-    def both(self, source: str = SOURCE, target: str = TARGET) -> None:
-        self.at_source(f"CREATE TABLE t ({source})")
-        self.at_target(f"CREATE TABLE t ({target})")
-
-    def feed(self, **other: str) -> Feed:
-        urls = {"source": self.source.url(), "target": self.target.url(self.database)} | other
-        rule = other.get("tables") or f"[{{source: {self.schema}.*, target: {self.place}.*}}]"
-        text = f"feed: shop\nsource: {urls['source']}\ntarget: {urls['target']}\ntables: {rule}\n"
-        return read(text + self.options, Path("shop.yaml"))
-
-    async def findings(self, **other: str) -> list[Finding]:
-        return list((await check(self.feed(**other))).findings)
+pytestmark = pytest.mark.usefixtures("durable_targets")
 
 
 @pytest.fixture
@@ -68,27 +33,6 @@ def place(mariadb: MariaDb, postgres: Postgres) -> Place:
 @pytest.fixture
 def to_mysql(mariadb: MariaDb, mysql: MySql) -> Place:
     return Place(mariadb, mysql, "mysql")
-
-
-@pytest.fixture(autouse=True)
-def durable_targets(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Our servers leave out waits for the disk, and `check` would say so each time."""
-    names = [name for name in ("mysql", "mariadb") if name in request.fixturenames]
-    servers = [request.getfixturevalue(name) for name in names]
-    for server in servers:
-        server.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
-    yield
-    for server in servers:
-        server.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-
-
-def kinds(findings: list[Finding], *levels: str) -> list[str]:
-    return [f.kind for f in findings if f.level in (levels or ("error", "warning", "note"))]
-
-
-def only(findings: list[Finding], kind: str) -> Finding:
-    assert kinds(findings) == [kind], findings
-    return findings[0]
 
 
 async def test_nothing_to_say(place: Place, to_mysql: Place) -> None:
@@ -422,217 +366,6 @@ async def test_target_grants_of_mysql(to_mysql: Place, mysql: MySql) -> None:
 async def test_table_missing(place: Place) -> None:
     place.at_source(f"CREATE TABLE t ({SOURCE})")
     assert "tidelock init" in only(await place.findings(), "table-missing").hint
-
-
-# -------------------------------------------------------------------------------- a target stricter than its source
-
-POSTGRES = [
-    ("column-missing", SOURCE, "id int PRIMARY KEY, amount numeric(9,2) NOT NULL", ""),
-    ("column-type", SOURCE, TARGET.replace("varchar(20)", "varchar(19)"), ""),
-    ("column-type", SOURCE.replace("id int", "id bigint"), TARGET, ""),
-    ("column-not-null", SOURCE, TARGET.replace("varchar(20)", "varchar(20) NOT NULL"), ""),
-    ("column-required", SOURCE, TARGET + ", extra int NOT NULL", ""),
-    ("column-identity", SOURCE, TARGET.replace("id int", "id int GENERATED ALWAYS AS IDENTITY"), ""),
-    ("unique-extra", SOURCE, TARGET + ", CONSTRAINT extra UNIQUE (name)", ""),
-    ("unique-extra", SOURCE, TARGET, "CREATE UNIQUE INDEX extra ON t (name)"),
-    ("unique-extra", SOURCE + ", UNIQUE (name, amount)", TARGET + ", UNIQUE (name)", ""),
-    ("foreign-key-extra", SOURCE, TARGET, "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES t (id)"),
-    ("check-extra", SOURCE, TARGET + ", CHECK (amount > 0)", ""),
-    ("target-unlogged", SOURCE, TARGET, "ALTER TABLE t SET UNLOGGED"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "source", "target", "more"), POSTGRES, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(POSTGRES)]
-)
-async def test_stricter_postgres(place: Place, kind: str, source: str, target: str, more: str) -> None:
-    """The hint is a statement of the target: once it ran, nothing is left to say."""
-    place.both(source, target)
-    if more:
-        place.at_target(more)
-    found = only(await place.findings(), kind)
-    assert found.level == "error"
-    assert f"{place.schema}.t" in found.message
-    place.target.execute(found.hint.partition(";")[0], database=place.database)
-    assert await place.findings() == []
-
-
-FOREIGN = "CREATE TABLE p (id int PRIMARY KEY); ALTER TABLE t ADD CONSTRAINT k FOREIGN KEY (id) REFERENCES p (id)"
-MYSQL = [
-    ("column-missing", SOURCE, "id int PRIMARY KEY, amount numeric(9,2) NOT NULL", ""),
-    ("column-type", SOURCE, TARGET.replace("varchar(20)", "varchar(19)"), ""),
-    ("column-not-null", SOURCE, TARGET.replace("varchar(20)", "varchar(20) NOT NULL"), ""),
-    ("column-required", SOURCE, TARGET + ", extra int NOT NULL", ""),
-    (
-        "column-charset",
-        SOURCE + " , note varchar(9) CHARACTER SET utf8mb4",
-        TARGET + ", note varchar(9) CHARACTER SET latin1",
-        "",
-    ),
-    ("unique-extra", SOURCE, TARGET + ", UNIQUE extra (name)", ""),
-    ("foreign-key-extra", SOURCE, TARGET, FOREIGN),
-    ("check-extra", SOURCE, TARGET + ", CONSTRAINT k CHECK (amount > 0)", ""),
-    ("target-engine", SOURCE, TARGET, "ALTER TABLE t ENGINE=MyISAM"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "source", "target", "more"), MYSQL, ids=[f"{k}-{n}" for n, (k, *_) in enumerate(MYSQL)]
-)
-async def test_stricter_mysql(to_mysql: Place, kind: str, source: str, target: str, more: str) -> None:
-    to_mysql.both(source, target)
-    if more:
-        to_mysql.at_target(more)
-    found = only(await to_mysql.findings(), kind)
-    assert found.level == "error"
-    to_mysql.target.execute(found.hint.partition(";")[0], database=to_mysql.database)
-    assert await to_mysql.findings() == []
-
-
-SAME = [
-    (SOURCE + ", UNIQUE (name)", TARGET + ", UNIQUE (name, amount)", ""),
-    (SOURCE + ", UNIQUE (name(5))", TARGET + ", UNIQUE (name)", ""),
-    (SOURCE + ", CHECK (amount > 0)", TARGET + ", CHECK (amount > 0)", ""),
-    (SOURCE + ", b bit(1), g int AS (id * 2)", TARGET + ", b boolean, g int GENERATED ALWAYS AS (id * 2) STORED", ""),
-    (SOURCE, TARGET + ", extra int NOT NULL DEFAULT 5, auto int GENERATED BY DEFAULT AS IDENTITY", ""),
-    (SOURCE + ", CONSTRAINT k FOREIGN KEY (id) REFERENCES t (id)", TARGET + ", FOREIGN KEY (id) REFERENCES t (id)", ""),
-    (SOURCE, TARGET.replace("int", "bigint").replace("varchar(20)", "text"), ""),
-]
-
-
-@pytest.mark.parametrize(("source", "target", "more"), SAME)
-async def test_what_the_source_implies_is_no_finding(place: Place, source: str, target: str, more: str) -> None:
-    place.both(source, target)
-    assert await place.findings() == []
-
-
-async def test_coarser_collation_is_a_warning(to_mysql: Place) -> None:
-    text = "{id int PRIMARY KEY, name varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_%s UNIQUE}"
-    source, target = (text % c for c in ("bin", "general_ci"))
-    to_mysql.both(source.strip("{}"), target.strip("{}"))
-    found = only(await to_mysql.findings(), "unique-collation")
-    assert found.level == "warning"
-    to_mysql.at_target(found.hint)
-    assert await to_mysql.findings() == []
-
-
-async def test_finer_collation_is_fine(to_mysql: Place) -> None:
-    text = "id int PRIMARY KEY, name varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_%s UNIQUE"
-    to_mysql.both(text % "general_ci", text % "bin")
-    assert await to_mysql.findings() == []
-
-
-async def test_triggers(place: Place, to_mysql: Place) -> None:
-    place.both()
-    place.at_target(
-        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
-        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"
-    )
-    to_mysql.both()
-    to_mysql.target.execute(
-        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.name = 'x'", database=to_mysql.database
-    )
-    for here in (place, to_mysql):
-        found = only(await here.findings(), "trigger")
-        assert found.level == "warning"
-        here.target.execute(found.hint.rstrip(";"), database=here.database)
-        assert await here.findings() == []
-
-
-async def test_a_child_outside_the_feed(place: Place) -> None:
-    place.both()
-    place.at_target("CREATE TABLE child (id int REFERENCES t (id) ON DELETE CASCADE)")
-    assert only(await place.findings(), "foreign-key-outside").level == "warning"
-
-
-# ----------------------------------------------------------------------------------------------------- cascades, keys
-
-PARENT = "CREATE TABLE p (id int PRIMARY KEY)"
-CHILD = "CREATE TABLE t (id int PRIMARY KEY, p int, CONSTRAINT k{} FOREIGN KEY (p) REFERENCES p (id) {})"
-
-
-async def test_cascades_that_mariadb_does_not_log_must_fire_at_the_target(place: Place) -> None:
-    place.at_source(PARENT)
-    place.at_source(CHILD.format("", "ON DELETE CASCADE ON UPDATE SET NULL"))
-    place.at_target(PARENT)
-    place.at_target(CHILD.format("", "ON DELETE SET NULL"))
-    found = only(await place.findings(), "cascade-missing")
-    place.target.execute(found.hint.rstrip(";"), database=place.database)
-    assert await place.findings() == []
-
-
-async def test_a_foreign_key_left_out_without_cascade_is_fine(place: Place) -> None:
-    place.at_source(PARENT)
-    place.at_source(CHILD.format("", "ON DELETE RESTRICT"))
-    place.at_target(PARENT)
-    place.at_target("CREATE TABLE t (id int PRIMARY KEY, p int)")
-    assert await place.findings() == []
-
-
-async def test_cascades_that_mysql_logs_need_no_key_at_the_target(mysql: MySql, postgres: Postgres) -> None:
-    place = Place(mysql, postgres, "postgres")
-    place.at_source(PARENT)
-    place.at_source(CHILD.format("", "ON DELETE CASCADE"))
-    place.at_target(PARENT)
-    place.at_target("CREATE TABLE t (id int PRIMARY KEY, p int)")
-    assert await place.findings() == []
-
-
-async def test_renamed_columns_keep_their_foreign_key(place: Place) -> None:
-    place.at_source(PARENT)
-    place.at_source(CHILD.format("", "ON DELETE CASCADE"))
-    place.at_target("CREATE TABLE q (nr int PRIMARY KEY)")
-    place.at_target("CREATE TABLE t (id int PRIMARY KEY, parent int REFERENCES q (nr) ON DELETE CASCADE)")
-    rules = (
-        f"[{{source: {place.schema}.p, target: {place.schema}.q, columns: {{rename: {{id: nr}}}}}}, "
-        f"{{source: {place.schema}.t, columns: {{rename: {{p: parent}}}}}}]"
-    )
-    assert await place.findings(tables=rules) == []
-
-
-SERIAL = [
-    ("a int", "a int", "no primary key"),
-    ("a int PRIMARY KEY, b float UNIQUE", "a int PRIMARY KEY, b real UNIQUE", "float4"),
-    ("a int PRIMARY KEY, b text, UNIQUE (b(9))", "a int PRIMARY KEY, b citext UNIQUE", "citext"),
-]
-
-
-@pytest.mark.parametrize(("source", "target", "why"), SERIAL)
-async def test_a_serial_table_is_a_note(place: Place, source: str, target: str, why: str) -> None:
-    place.at_target("CREATE EXTENSION citext SCHEMA public")
-    place.both(source, target)
-    found = await place.findings()
-    note = next(f for f in found if f.kind == "table-serial")
-    assert note.level == "note"
-    assert why in note.message
-    assert kinds(found, "error") == []
-
-
-LOOKS = [
-    ("verify-left-out", "note", "image", "id int PRIMARY KEY, g point", "id int PRIMARY KEY, g bytea", "t: g ("),
-    ("verify-no-key", "note", "image", "a int, b varchar(9)", "a int, b varchar(9)", "has no key"),
-    ("verify-impossible", "error", "version", SOURCE + ", v int", TARGET + ", v int", "t.v may be NULL"),
-]
-
-
-@pytest.mark.parametrize(("kind", "level", "verify", "source", "target", "told"), LOOKS)
-async def test_what_verify_cannot_look_at(
-    place: Place, kind: str, level: str, verify: str, source: str, target: str, told: str
-) -> None:
-    place.both(source, target)
-    assert kind not in kinds(await place.findings())
-    place.options = f"verify: {verify}\n"
-    version = ", version: v" if verify == "version" else ""
-    found = await place.findings(tables=f"[{{source: {place.schema}.*, target: {place.place}.*{version}}}]")
-    looked = next(f for f in found if f.kind == kind)
-    assert looked.level == level and told in looked.message, looked
-    assert level == "error" or not kinds(found, "error")
-
-
-async def test_excluded_key_column(place: Place) -> None:
-    place.both()
-    rules = f"[{{source: {place.schema}.t, columns: {{exclude: [id]}}}}]"
-    assert "key-missing" in kinds(await place.findings(tables=rules))
 
 
 async def test_nothing_is_written(place: Place) -> None:

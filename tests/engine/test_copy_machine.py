@@ -1,18 +1,34 @@
 """Copying composed with the machine: what is asked for when, what waits for what, what each answer does."""
 
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tests.engine.world import bind, change, linked, refers, shape_of, table
+from tests.engine.copying_feed import (
+    BARE,
+    BARE_ROW,
+    HALVES,
+    ITEM,
+    ITEM_ROW,
+    NOTE,
+    NOTE_ROW,
+    SHAPES,
+    TABLES,
+    WHOLE,
+    Feed,
+    asked_for_refused,
+    at,
+    insert,
+    of,
+    refused_merge,
+    staged,
+)
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
-from tidelock.engine.batch.parked_rows import decode_change, parked_row
-from tidelock.engine.model.chunk_ranges import By, ChunkSplit
+from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, TableName, Transaction
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName, Transaction
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
-    ApplyEffect,
     BeginCopy,
     CaughtUp,
     DropStaged,
@@ -27,7 +43,6 @@ from tidelock.engine.protocol.effects import (
     StepDown,
 )
 from tidelock.engine.protocol.events import (
-    ApplyEvent,
     BatchCommitted,
     BatchFailed,
     CheckpointSaved,
@@ -44,77 +59,8 @@ from tidelock.engine.protocol.events import (
     RefusedRow,
     SourceFailed,
     TakenOver,
-    Tick,
 )
 from tidelock.engine.protocol.steps import DeleteRows, UpsertRows
-
-ITEM = table("item", ["id", "code"], ["id"], [["code"]])
-LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
-NOTE = table("note", ["id", "text"], ["id"])
-BARE = table("bare", ["n"], [])
-TABLES = linked(ITEM, LINE, NOTE, BARE)
-HALVES = ChunkSplit(ITEM.name, By.NUMBERS, ("id",), ((5,),))
-WHOLE = ChunkSplit(LINE.name)
-SHAPES = {n: shape_of(t) for n, t in enumerate((ITEM, LINE, NOTE, BARE))}
-ITEM_ROW, LINE_ROW, NOTE_ROW, BARE_ROW = range(4)
-
-
-def at(offset: int, rows: int = 0) -> Position:
-    return Position("log.000001", offset, rows)
-
-
-class Feed:
-    """A machine that has taken over, and all that it has wanted done."""
-
-    def __init__(self, *copied: Copied, parked: Sequence[ParkedKey] = (), **options: object) -> None:
-        self.machine = ApplyMachine(Options(lanes=2, checkpoint_us=0, idle_checkpoint_us=0, **options))  # type: ignore[arg-type]
-        self.now = 0
-        self.end = 0
-        self.wanted: list[ApplyEffect] = []
-        self.saves = True  # checkpoints, at once
-        self.step(TakenOver(1, at(0), tables=TABLES, chunks=copied, parked=tuple(parked)))
-        self.step(LogArrived([LogBatch(at(0), at(0), shapes=SHAPES, resent=True)]))
-
-    def step(self, *events: ApplyEvent) -> list[ApplyEffect]:
-        self.now += 1
-        effects = self.machine.step(self.now, events)
-        self.wanted += effects
-        for effect in effects if self.saves else ():
-            if isinstance(effect, SaveCheckpoint):
-                effects += self.step(CheckpointSaved(effect.id))
-        return effects
-
-    def rest(self) -> list[ApplyEffect]:
-        self.now += 10_000_000
-        return self.step(Tick())
-
-    def log(self, *rows: tuple[int, Row | None, Row | None], to: int = 100) -> list[ApplyEffect]:
-        changes = tuple(RowChange(n, before, after, i) for i, (n, before, after) in enumerate(rows))
-        transactions = (Transaction("0-1", self.end + 1, 0),) if rows else ()
-        batch = LogBatch(at(self.end), at(self.end + to), transactions, changes)
-        self.end += to
-        return self.step(LogArrived([batch]))
-
-    def last(self, kind: type[ApplyEffect]) -> ApplyEffect:
-        return [effect for effect in self.wanted if isinstance(effect, kind)][-1]
-
-    def answer_all(self) -> None:
-        """Everything that is at the target takes effect."""
-        for effect in self.wanted:  # which grows meanwhile
-            if isinstance(effect, ApplyBatch | MergeChunk):
-                self.step(BatchCommitted(effect.id))
-
-    def reads(self) -> list[ReadChunk]:
-        return [effect for effect in self.wanted if isinstance(effect, ReadChunk)]
-
-
-def item_parked(number: int, before: Row | None, after: Row | None) -> ParkedKey:
-    row = parked_row(change(bind(ITEM), before, after, number=number), "refused", EffectId(0, 1), number)
-    return ParkedKey(row.source, row.number, row.ordinal, ITEM.name, row.change)
-
-
-def of(effects: Sequence[ApplyEffect], kind: type) -> list:
-    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def test_parents_are_read_first_and_not_more_at_once_than_may_be() -> None:
@@ -144,13 +90,6 @@ def test_a_chunk_is_merged_when_the_stream_is_past_its_high() -> None:
     assert of(feed.step(BatchCommitted(merge.id)), DropStaged) == [DropStaged(low.id)]
     assert feed.machine.watermark.saved == at(200)
     assert high.id in [chunk.attempt for chunk in feed.machine.copying.ledger.chunks]
-
-
-def staged(feed: Feed) -> MergeChunk:
-    """The first chunk's merge, sent or not."""
-    feed.step(ChunkStaged(feed.reads()[0].id, at(feed.end), 1))
-    merges = of(feed.wanted, MergeChunk)
-    return merges[-1] if merges else None  # type: ignore[return-value]
 
 
 def test_a_merge_follows_everything_before_it_in_all_tables() -> None:
@@ -216,10 +155,6 @@ def test_rows_that_the_target_refuses_halt_the_feed() -> None:
     assert feed.machine.state is State.HALTED
 
 
-def insert(n: int, code: str) -> RefusedRow:
-    return RefusedRow(SHAPES[ITEM_ROW], (n, code), "too long")
-
-
 def test_rows_that_could_not_be_staged_are_parked_with_their_chunk_unless_they_were_touched() -> None:
     feed = Feed(Copied(HALVES))
     feed.log((ITEM_ROW, (2, "c"), (2, "d")))
@@ -237,15 +172,6 @@ def test_rows_that_could_not_be_staged_are_parked_with_their_chunk_unless_they_w
     feed.log((ITEM_ROW, (3, "e"), (3, "f")), (ITEM_ROW, (1, "a"), None))
     (follower,) = [row for batch in of(feed.wanted, ApplyBatch) for row in batch.parked]
     assert follower.key == "id=3", "what comes after it waits with it"
-
-
-def refused_merge(feed: Feed, *touched: tuple[int, Row | None, Row | None]) -> MergeChunk:
-    """A merge with last images, which the target has refused once."""
-    feed.log(*touched)
-    merge = staged(feed)
-    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "value too long")))
-    feed.rest()
-    return of(feed.wanted, MergeChunk)[-1]
 
 
 def test_last_images_of_a_merge_that_is_refused_are_parked_and_tried_behind_it_by_themselves() -> None:
@@ -283,21 +209,6 @@ def test_a_merge_without_last_images_that_is_refused_halts_the_feed_at_last() ->
     merge = refused_merge(feed, (ITEM_ROW, (1, "a"), (1, "b")))
     (halt,) = of(feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code"))), Halt)
     assert halt.alarm.kind == "copy" and "duplicate code" in halt.alarm.message
-
-
-def asked_for_refused(feed: Feed) -> FindRefused:
-    """A chunk of three staged rows, whose merge the target refuses; it is asked which rows are the cause."""
-    feed.log((ITEM_ROW, (1, "a"), (1, "b")))
-    (read,) = feed.reads()
-    feed.step(ChunkStaged(read.id, at(feed.end), 3, (insert(4, "x"),), shape=SHAPES[ITEM_ROW]))
-    for _ in range(2):  # with its last image, and without
-        merge = feed.last(MergeChunk)
-        assert isinstance(merge, MergeChunk)
-        feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "some row")))
-        feed.rest()
-    find = feed.last(FindRefused)
-    assert isinstance(find, FindRefused) and find.merge == feed.last(MergeChunk) and feed.machine.state is State.FLOWING
-    return find
 
 
 def test_staged_rows_that_only_the_merge_refuses_are_parked_with_their_keys_and_the_rest_is_merged() -> None:
@@ -390,118 +301,6 @@ def test_rows_cannot_be_kept_once_the_table_has_lost_its_key() -> None:
     feed.machine.copying.retable(TABLES | {NOTE.name: replace(NOTE, key=())})
     (halt,) = of(feed.step(ChunkStaged(feed.reads()[0].id, at(0), 1)), Halt)
     assert "shop.note has no key any more" in halt.alarm.message
-
-
-# ---------------------------------------------------------------------- rows are repaired
-
-REPAIR = ChunkSplit(ITEM.name, By.KEYS, ("id",), keys=((1,), (2,)))
-
-
-def repairing(feed: Feed, split: ChunkSplit = REPAIR) -> Feed:
-    (begin,) = of(feed.step(ChunksPlanned((split,))), BeginCopy)
-    assert begin.splits == (split,)
-    feed.step(CopyBegun(begin.id))
-    assert feed.reads()[-1].chunk == 1
-    return feed
-
-
-def mended(feed: Feed) -> MergeChunk:
-    feed.step(ChunkStaged(feed.reads()[-1].id, at(feed.end), 1))
-    feed.answer_all()
-    merge = feed.last(MergeChunk)
-    assert isinstance(merge, MergeChunk)
-    return merge
-
-
-def test_a_repair_writes_over_the_rows_that_were_asked_for_and_their_changes_take_effect_meanwhile() -> None:
-    feed = repairing(Feed())
-    feed.log((ITEM_ROW, (1, "a"), (1, "b")), (ITEM_ROW, (3, "x"), None))
-    assert sum(batch.rows for batch in of(feed.wanted, ApplyBatch)) == 2
-    merge = mended(feed)
-    assert (merge.chunk, merge.gone, merge.without) == (1, [(1,), (2,)], [(1,)])
-    assert [s.rows for s in merge.steps if isinstance(s, UpsertRows)] == [[(1, "b")]]
-    assert not feed.machine.copying
-
-
-def test_a_repair_takes_what_is_parked_for_its_rows_and_wishes_for_it_are_forgotten() -> None:
-    feed = Feed(parked=[item_parked(1, (1, "a"), (1, "b")), item_parked(2, None, (7, "x"))])
-    merge = mended(repairing(feed))
-    assert merge.unparked == (("0-1", 1, 0),)
-    assert feed.machine.snapshot()["parked"] == 1
-
-
-def given_up(feed: Feed, why: str) -> None:
-    (refused,) = [effect for effect in of(feed.wanted, RefuseCopy) if effect.alarm.kind == "repair"]
-    assert why in refused.alarm.message and refused.tables == (ITEM.name,)
-    feed.answer_all()
-    feed.rest()
-    begin = feed.last(BeginCopy)
-    assert isinstance(begin, BeginCopy) and begin.splits == (replace(REPAIR, keys=()),)
-    bound = feed.machine.pipeline.planner._relations._known
-    feed.step(CopyBegun(begin.id))
-    assert feed.machine.state is State.FLOWING and not feed.machine.copying
-    assert feed.machine.batches.binding_locks.copied == () and not bound, "its changes take ordinary locks again"
-    feed.log((ITEM_ROW, (1, "b"), (1, "c")))
-    feed.answer_all()
-    assert feed.machine.watermark.saved == at(feed.end), "the feed goes on"
-
-
-def test_a_repair_that_the_target_refuses_is_given_up_and_the_feed_goes_on() -> None:
-    feed = repairing(Feed())
-    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
-    merge = feed.last(MergeChunk)
-    assert isinstance(merge, MergeChunk)
-    feed.log((ITEM_ROW, (1, "a"), (1, "b")))
-    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code")))
-    assert DropStaged(merge.staged) in feed.wanted
-    given_up(feed, "rows of shop.item are not repaired: duplicate code")
-
-
-def test_a_row_of_a_repair_that_the_target_refuses_stays_as_it_is_and_the_others_are_repaired() -> None:
-    feed = repairing(Feed(parked=[item_parked(1, None, (2, "x"))]))
-    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 2, shape=SHAPES[ITEM_ROW]))
-    merge = feed.last(MergeChunk)
-    assert isinstance(merge, MergeChunk) and merge.unparked
-    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code")))
-    feed.rest()
-    find = feed.last(FindRefused)
-    assert isinstance(find, FindRefused)
-    feed.step(RefusedFound(find.id, (insert(2, "c"),)))
-    merge = feed.last(MergeChunk)
-    assert isinstance(merge, MergeChunk)
-    assert (merge.gone, merge.without, merge.parked) == ([(1,)], [(2,)], ())
-    assert merge.unrepaired == (("id=2", "too long"),)
-    assert merge.unparked == (), "what is parked for it stays too"
-    feed.step(BatchCommitted(merge.id))
-    assert of(feed.wanted, RefuseCopy) == [] and not feed.machine.copying
-    assert feed.machine.snapshot()["parked"] == 1
-
-
-def test_a_repair_of_a_row_that_is_parked_together_with_another_is_given_up() -> None:
-    feed = repairing(Feed(parked=[item_parked(1, (1, "a"), (5, "a"))]))
-    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
-    assert of(feed.wanted, MergeChunk) == []
-    given_up(feed, "failed rows concern other rows too")
-
-
-def test_a_repair_of_a_table_with_another_key_is_given_up() -> None:
-    feed = repairing(Feed())
-    feed.machine.copying.retable(TABLES | {ITEM.name: replace(ITEM, key=("code",))})
-    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
-    feed.machine.copying.retable(TABLES)
-    given_up(feed, "the table has another key now")
-
-
-def test_rows_that_are_asked_for_while_others_of_the_table_are_repaired_join_them() -> None:
-    feed = repairing(Feed())
-    (begin,) = of(feed.step(ChunksPlanned((replace(REPAIR, keys=((2,), (9,))),))), BeginCopy)
-    assert begin.splits == (replace(REPAIR, keys=((1,), (2,), (9,))),)
-
-
-def test_rows_of_a_table_that_is_copied_are_not_repaired() -> None:
-    feed = Feed(Copied(HALVES))
-    (refused,) = of(feed.step(ChunksPlanned((REPAIR,))), RefuseCopy)
-    assert "shop.item is being copied" in refused.alarm.message
 
 
 def test_what_was_staged_and_is_lost_is_read_by_another_takeover() -> None:

@@ -11,11 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.engine.planned_lanes import Planned, planned, together
 from tests.engine.world import (
     ACCOUNT,
-    BY_CODE,
-    CASCADE,
-    FAMILY,
     FOLDED,
     OPAQUE,
     TWO_UNIQUES,
@@ -34,53 +32,10 @@ from tests.engine.world import (
 )
 from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys
-from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.lock_keys import compile_keys
 from tidelock.engine.parallel.segments import Change, Segment
-
-
-def few(keys: RowKeys, digests: int) -> RowKeys:
-    """As if digests had only so many values."""
-    exclusive = keys.exclusive
-    return RowKeys(lambda b, a: [digest % digests for digest in exclusive(b, a)], keys.requests, keys.serial)
-
-
-class Planned:
-    """A dispatcher with its lanes, as a new owner has it.  `digests`: keys have no more different ones, if not 0."""
-
-    def __init__(
-        self, world: World, bindings: list, lanes: int, *, locking: bool = True, digests: int = 0, **sizes: int
-    ) -> None:
-        self.lanes = [Lane(n) for n in range(lanes)]
-        self.locks = LockTable()
-        self.dispatcher = Dispatcher(self.lanes, self.locks, locking=locking, **sizes)
-        space = Keyspace()
-        tied: list[Binding] = []  # with others, by keys that have readers
-        for binding in bindings:
-            keys = compile_keys(binding, space, world.tables)
-            tied += [binding] if keys.requests is not None else []
-            self.dispatcher.bind(binding, few(keys, digests) if digests else keys)
-        self.ordered = [tied, *([binding] for binding in bindings)]
-        self.window = 0
-
-    def plan(self, changes: list[Change]) -> int:
-        self.window += 1
-        return self.dispatcher.plan(self.window, changes)
-
-    def plan_transactions(self, changes: list[Change]) -> int:
-        self.window += 1
-        return self.dispatcher.plan_transactions(self.window, changes, self.window % len(self.lanes))
-
-    def where(self, one: Change) -> int:
-        (lane,) = (lane.number for lane in self.lanes for s in lane.queue if one in s.changes)
-        return lane
-
-    def waits(self) -> int:
-        return sum(s.holder.pending_predecessors for lane in self.lanes for s in lane.queue)
 
 
 class Replication(RuleBasedStateMachine):
@@ -261,28 +216,16 @@ class ManyTables(Replication):
 
 
 TestReplication = Replication.TestCase
+
 TestReplication.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
 TestManyTables = ManyTables.TestCase
+
 TestManyTables.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
 TestTransactions = Transactions.TestCase
+
 TestTransactions.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
-
-
-# ------------------------------------------------------------------ cases by name
-
-
-def planned(world: World, *windows: list[Change], lanes: int = 4, **sizes: int) -> Planned:
-    made = Planned(world, list(dict.fromkeys(c.binding for w in windows for c in w)), lanes, **sizes)
-    for window in windows:
-        made.plan(window)
-    return made
-
-
-def together(world: World, *log: Change) -> bool:
-    """In one window, or each in its own: on one lane, waiting for nothing?"""
-    one, many = planned(world, list(log)), planned(world, *([c] for c in log))
-    return all(len({p.where(c) for c in log}) == 1 and p.waits() == 0 for p in (one, many))
-
 
 (ACCOUNTS,) = ACCOUNT.bindings()
 
@@ -462,66 +405,6 @@ def test_a_lane_has_tables_whole_in_segments_as_long_as_a_batch_may_be() -> None
     assert sorted(one.after for s in segments(made) for one in s.changes) == sorted(one.after for one in five(7))
 
 
-def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
-    mother, child = FAMILY.bindings()
-    parent = change(mother, None, (1, "a", 0))
-    children = [change(child, None, (n, 1, None)) for n in range(20)]
-    made = planned(FAMILY, [parent, *children])
-    for one in children:
-        lane = made.where(one)
-        segment = next(s for s in made.lanes[lane].queue if one in s.changes)
-        assert lane == made.where(parent) or segment.holder.pending_predecessors == 1
-
-
-def test_counter_example_10_a_hot_parent_waits_for_every_child() -> None:
-    mother, child = FAMILY.bindings()
-    children = [change(child, (n, 1, None), None) for n in range(40)]
-    gone = change(mother, (1, "a", 0), None)
-    made = planned(FAMILY, children, [gone])
-    last = made.lanes[made.where(gone)].queue[-1]
-    assert last.holder.pending_predecessors == len({made.where(one) for one in children}) - 1 == 3
-
-
-def test_children_of_one_parent_run_side_by_side() -> None:
-    _, child = FAMILY.bindings()
-    made = planned(FAMILY, [change(child, None, (n, 1, None)) for n in range(40)])
-    assert made.waits() == 0 and all(lane.queue for lane in made.lanes)
-
-
-def test_counter_example_11_a_cascading_delete_waits_for_the_whole_child_table() -> None:
-    mother, child, _ = CASCADE.bindings()
-    other = [change(child, (n, 2, None), (n, 2, f"tag {n}")) for n in range(40)]
-    gone = change(mother, (1, "a"), None)
-    made = planned(CASCADE, other, [gone])
-    assert made.lanes[made.where(gone)].queue[-1].holder.pending_predecessors == 3
-
-
-def test_a_cascading_delete_waits_for_rows_that_refer_to_what_it_takes_away() -> None:
-    """The log: the toy goes, then the mother; the child in between goes without a word."""
-    mother, _, toy = CASCADE.bindings()
-    for number in range(20):
-        gone, last = change(toy, (number, 7), None), change(mother, (1, "a"), None)
-        made = planned(CASCADE, [gone], [last])
-        assert made.where(gone) == made.where(last)
-
-
-def test_a_transaction_that_writes_a_parent_and_its_child_is_waited_for_by_the_next_child() -> None:
-    """It holds the parent's key exclusively, though it reads it last."""
-    mother, child = FAMILY.bindings()
-    made = Planned(FAMILY, [mother, child], 2)
-    made.plan_transactions([change(mother, None, (1, "a", 0)), change(child, None, (1, 1, None))])
-    made.plan_transactions([change(child, None, (2, 1, None))])
-    assert made.waits() == 1
-
-
-def test_a_parent_with_a_referenced_unique_value() -> None:
-    country, town = BY_CODE.bindings()
-    for number in range(20):
-        gone, last = change(town, (number, "a", 0), None), change(country, (1, "a", 0), None)
-        made = planned(BY_CODE, [gone], [last])
-        assert made.where(gone) == made.where(last)
-
-
 def test_case_insensitive_values_meet_ghost_1285() -> None:
     word, _ = FOLDED.bindings()
     for low, high in (("lucy", "LUCY"), ("a", "a ")):
@@ -565,7 +448,7 @@ def test_without_locks_rows_only_go_home() -> None:
 
 
 _PLAN = """
-from tests.engine.test_parallel_dispatcher import Planned
+from tests.engine.planned_lanes import Planned
 from tests.engine.world import TWO_UNIQUES, change
 (seat,) = TWO_UNIQUES.bindings()
 made = Planned(TWO_UNIQUES, [seat], 4)

@@ -6,9 +6,7 @@
   takes one, also one that changes nothing, and each TRUNCATE.  Relations, types, origins and logical messages take
   none, as a server sends them when it sees fit.  The first row has ordinal `NOTICES`: those before it are for changes
   of tables' forms (`form_notices`).
-- Whole transactions wait in `state.done`, rows of the open one in `state.rows`.  What waits is handed out when it
-  reaches `chunk_rows` rows or `chunk_bytes` of messages, the open one only when it alone is so large: memory is bounded
-  however large a transaction is, and a smaller one is never split.
+- Transactions are gathered into chunks (`chunk_assembly`).
 - What an earlier reader has taken of a transaction is not looked at: a table is known by its first row behind that.
 """
 
@@ -22,16 +20,13 @@ from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres import form_messages, log_marks
 from tidelock.adapters.postgres.logical import messages
+from tidelock.adapters.postgres.logical.chunk_assembly import CHUNK_BYTES, ChunkAssembly
 from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, unreadable
 from tidelock.adapters.postgres.logical.form_notices import NOTICES, FormNotices
-from tidelock.adapters.postgres.logical.last_read import transaction_read
 from tidelock.adapters.postgres.logical.relation_changes import quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
-from tidelock.adapters.source.open_transaction import take_out
-from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.lineage import Proof
 from tidelock.engine.model.records import (
     RECEIPT,
     VERDICT,
@@ -39,21 +34,18 @@ from tidelock.engine.model.records import (
     DdlKind,
     Position,
     RowChange,
-    SourceChunk,
-    SourceTransaction,
     TableName,
     spelled_lsn,
 )
 
-CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
 
 Take: TypeAlias = Callable[[Any, int], None]
 
 
-class Assembly:
-    """Gathers transactions in `state`.  Chunks come out in `ready`, in log order.
+class Assembly(ChunkAssembly):
+    """Takes messages, and gathers their transactions in chunks.
 
     `identity`: `<system identifier>/<database>`, which transactions name as their source.  `start.rows` ordinals of the
     first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.
@@ -78,22 +70,15 @@ class Assembly:
         compiled: bool = True,
         images: bool = False,
     ) -> None:
-        self.ready: list[SourceChunk] = []
         use = compiled and UsualMessages is not None
         made: type[PlainStreamState] = StreamState if use else PlainStreamState
-        self.state = made(start.file, identity, start.offset, start.rows)
-        self.relations = relations
+        state = made(start.file, identity, start.offset, start.rows)
+        super().__init__(state, start, relations, chunk_rows, chunk_bytes)
         self.notices = FormNotices(self)
+        self.images = images
         self._wanted = wanted
         self._is_marker = is_marker
-        self.chunk_rows = chunk_rows
-        self.chunk_bytes = chunk_bytes
-        self.images = images
         self._origins = origins
-        self._told = start.offset
-        before = lineage.decode(start.proof)
-        self._last = before.last if before is not None else None
-        self._opened = before.opened if before is not None else None
         self._handlers: dict[int, Callable[[bytes, int], None]] = {
             messages.INSERT: self._row,
             messages.UPDATE: self._row,
@@ -110,29 +95,9 @@ class Assembly:
         self.take: Take = self.take_plain if self.usual is None else self.usual.take
 
     @property
-    def open(self) -> bool:
-        """Is a transaction open?"""
-        return self.state.is_open
-
-    @property
-    def place(self) -> Position:
-        """The position where the open transaction begins, or the last one ended."""
-        return Position(self.state.file, self.state.boundary)
-
-    @property
     def behind_notices(self) -> bool:
-        """Do notices stand behind the last transaction, which only another one ends?"""
+        """Tells whether notices stand behind the last transaction, which only another one ends."""
         return not self.state.is_open and 0 < self.state.skip < NOTICES and self._opened is None
-
-    @property
-    def last_end(self) -> int:
-        """Where the last whole transaction ended; 0: none was seen."""
-        return self.state.last_end
-
-    @property
-    def holds(self) -> bool:
-        """Do whole transactions wait to be handed out?"""
-        return bool(self.state.done)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -174,8 +139,8 @@ class Assembly:
         self._opened = None
 
     def _commit(self, b: bytes, lsn: int) -> None:
-        """It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader; then a chunk
-        ends with it: whoever applies it as it comes takes nothing else with it."""
+        """Ends the transaction, which is handed out if it holds wanted rows, or if a part of it was, be it by an
+        earlier reader; then a chunk ends with it: whoever applies it as it comes takes nothing else with it."""
         state = self.state
         self._require_open("a commit")
         ended = messages.commit(b)
@@ -228,7 +193,7 @@ class Assembly:
             self.relieve()
 
     def _mark(self, table: KnownTable, change: RowChange | None) -> None:
-        """Marks stay, however early they were: the first part that is handed out must tell whence the transaction came,
+        """Takes a mark, however early it is: the first part that is handed out must tell whence the transaction came,
         also where that part begins in its middle."""
         if change is not None and change.after is not None:
             self.state.marks.append((RECEIPT, change.after))
@@ -237,7 +202,7 @@ class Assembly:
         self.relations.tell(messages.relation(b))
 
     def _table(self, oid: int) -> KnownTable:
-        """The table of which something comes in the open transaction."""
+        """Returns the table of which something comes in the open transaction."""
         known = self.relations.tables.get(oid)
         if known is not None:
             return known
@@ -270,8 +235,8 @@ class Assembly:
             state.parted = True
 
     def _message(self, b: bytes, lsn: int) -> None:
-        """Others' messages mean nothing here.  Ours take no ordinal, and are taken however early they were, as marks
-        are."""
+        """Takes a message of our own, however early it is, as a mark is.  It has no ordinal; others mean nothing here.
+        """
         told = messages.logical_message(b)
         if told.transactional:
             self._require_open("a transactional message")
@@ -306,19 +271,10 @@ class Assembly:
             raise DamagedMessage(f"{what} comes where no transaction is open")
 
     def role(self, name: TableName) -> Role:
+        """Returns what the table is to the feed."""
         if self._is_marker(name):
             return Role.MARKER
         return Role.WANTED if self._wanted(name) else Role.UNWANTED
-
-    def statement(self, ddl: Ddl, rows: int) -> None:
-        """Hand out a statement of the open transaction, behind which `rows` ordinals of it are taken."""
-        state = self.state
-        self.flush()
-        transaction = self._taken(state.boundary, complete=False)
-        transaction.ddl = ddl
-        self.emit([transaction], rows)
-
-    # -- chunks --------------------------------------------------------------------------------------------------
 
     def keepalive(self, wal_end: int, clock_us: int) -> None:
         """Take a keepalive: the server has sent all before `wal_end`, and its clock says `clock_us` (µs since 1970).
@@ -337,68 +293,6 @@ class Assembly:
             self.flush()
         else:
             self.emit([], state.skip)
-
-    def flush(self) -> None:
-        """Hands out whole transactions, or at least the position if it moved."""
-        state = self.state
-        state.quiet = 0
-        if state.done or self._told != state.boundary:
-            done, state.done = state.done, []
-            self.emit(done, state.first if state.is_open else state.skip)
-
-    def go_on(self) -> None:
-        """Tells how far the open transaction is read, if part of it was handed out.
-
-        Whoever holds that part waits for the rest, however much of it is of other tables.
-        """
-        state = self.state
-        if state.is_open and (state.parted or state.skip > 0) and state.ordinal > max(state.first, state.skip):
-            self.hand_out_part()
-
-    def relieve(self) -> None:
-        """Hands out what waits, and of the open transaction a part if it alone is large."""
-        state = self.state
-        if state.done:
-            self.flush()
-        if len(state.rows) >= self.chunk_rows or state.octets >= self.chunk_bytes:
-            self.hand_out_part()
-
-    def _is_full(self) -> bool:
-        state = self.state
-        return (
-            state.done_rows + len(state.rows) >= self.chunk_rows
-            or state.done_octets + state.octets >= self.chunk_bytes
-        )
-
-    def hand_out_part(self) -> None:
-        state = self.state
-        self.flush()
-        part = self._taken(state.boundary, complete=False)
-        state.parted = True
-        self.emit([part], state.ordinal)
-
-    def _taken(self, end: int, complete: bool) -> SourceTransaction:
-        return take_out(self.state, self.state.file, end, complete=complete)
-
-    def emit(self, transactions: list[SourceTransaction], rows: int) -> None:
-        state = self.state
-        state.done_rows = state.done_octets = 0
-        self._told = state.boundary
-        last = Position(state.file, state.boundary, rows, "", self._proof())
-        self.ready.append(SourceChunk(transactions, last, self.relations.announce(), state.server_us))
-
-    def _proof(self) -> str:
-        """Proof of which log the place of a chunk is one of: the last whole transaction, and the open one if part of it
-        is before that place."""
-        state = self.state
-        if state.last_number:
-            self._last = transaction_read(state)
-        opened = None
-        if state.is_open:
-            opened = (state.source, state.number, state.commit_us)
-        elif state.skip:
-            opened = self._opened
-        return lineage.encode(Proof(state.source, 0, self._last, opened))
 
 
 try:

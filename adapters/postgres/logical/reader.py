@@ -29,8 +29,9 @@ import msgspec
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable, UnsuitableLog
 from tidelock.adapters.ports.table_form import TableForm, in_force
-from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
+from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
+from tidelock.adapters.postgres.logical.chunk_assembly import CHUNK_BYTES
 from tidelock.adapters.postgres.logical.earlier_reader import free
 from tidelock.adapters.postgres.logical.form_notices import FormNotices, Look
 from tidelock.adapters.postgres.logical.history import confirm, require_slot
