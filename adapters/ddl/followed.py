@@ -12,6 +12,7 @@ from tidelock.adapters.ddl.altered_table import alter_table
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.statement import operations
+from tidelock.adapters.ddl.told import told_columns
 from tidelock.adapters.schema.create_table import identifier, qualified
 from tidelock.engine.model.records import Ddl, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -57,6 +58,7 @@ class _Followed:
                     made += self._made_like(one)
                 case AlterTable():
                     made += self._altered(one)
+                    made += self._told(one)
         return made + (self._renamed(renames) if renames else [])
 
     def _taken(self, name: TableName) -> TableName | None:
@@ -91,6 +93,14 @@ class _Followed:
         if place not in self._tables:
             raise NotFollowed(f"the target has no table {place}")
         return alter_table(replace(alter, table=table), place, self._tables[place], self._dialect, self._rules)
+
+    def _told(self, alter: AlterTable) -> list[str]:
+        """Returns what the log tells of columns that are new or wider, which no statement says."""
+        table = self._taken(alter.table)
+        if table is None or self._ddl.told is None:
+            return []
+        place = self._target_name(table)
+        return told_columns(self._ddl, table, place, self._tables[place], self._dialect, self._rules)
 
     # ------------------------------------------------------------------ RENAME TABLE
 

@@ -8,6 +8,7 @@ from tidelock.adapters.ddl.alter import altered, index_dropped, index_made
 from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settings
 from tidelock.adapters.ddl.operations import CreateLike, DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.parser import table_name
+from tidelock.adapters.ddl.told import told_operations
 from tidelock.engine.model.records import Ddl
 
 
@@ -25,6 +26,8 @@ def plain(ddl: Ddl, *words: str) -> Reader:
 
 def operations(ddl: Ddl) -> Sequence[Operation]:
     """Returns what a statement does other than to make a table of columns or to empty one."""
+    if ddl.told is not None:
+        return told_operations(ddl.tables[0], ddl.told)
     reader = reader_of(ddl)
     if reader.take("ALTER", "TABLE"):
         return _altered(reader, ddl.schema)
