@@ -51,6 +51,9 @@ def test_columns_and_tables_follow_between_rows(
     )
     rig.begin_here()
     process = rig.run()
+    rig.tables = ["item", "moved"]
+    rig.at_source("INSERT INTO item VALUES (0, 'first', 1, 'n')")
+    until(rig.equal, "the feed has looked at the tables", 120)
     there_is = f"SELECT 1 FROM information_schema.tables WHERE table_name = 'gone' AND table_schema = '{rig.schema}'"
     for number, changes in enumerate(CHANGES.split("\n\n")):
         rig.at_source(*changes.strip().splitlines())
