@@ -12,8 +12,8 @@ class PlannedStatement(msgspec.Struct, frozen=True):
 
     `administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.  For the log in
     Kafka, `sql` is a command for the shell.  `by_start`: what stores the place to begin at runs it.  `later`: it waits
-    for rows that are to be copied.  `stopped`: a feed that runs would not learn of it.  `left_out`: nobody runs it: `sql` is a part of a source's table, as it is spelled
-    there, that the target does not get.
+    for rows that are to be copied.  `stopped`: a feed that runs would not learn of it.  `left_out`: nobody runs it:
+    `sql` is a part of a source's table, as it is spelled there, that the target does not get.
     """
 
     side: Literal["source", "target", "log"]

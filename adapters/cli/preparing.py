@@ -128,7 +128,8 @@ def print_plan(name: str, plan: Sequence[PlannedStatement], applied: bool, words
         if statement.left_out:
             print(f"-- left out: {' '.join(statement.sql.split())} of {' '.join(statement.why.split())}")
     if waiting := sum(s.later for s in plan):
-        print(f"-- {waiting} indexes, checks and foreign keys wait for the copied rows: tidelock init FEED --indexes --apply")
+        what = "indexes, checks and foreign keys"
+        print(f"-- {waiting} {what} wait for the copied rows: tidelock init FEED --indexes --apply")
     if applied and plan:
         print(f"-- {name}: {_ran(plan, words)}")
 

@@ -40,5 +40,5 @@ class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, kind: str) -> Policy:
         """Returns the policy of a kind, which is one of the keys."""
-        own: Policy | None = getattr(self, kind)
+        own: Policy | None = getattr(self, kind, None)
         return own if own is not None else self.default

@@ -16,6 +16,7 @@ from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations
+from tidelock.adapters.ddl.told import told_columns
 from tidelock.adapters.schema.create_table import create_table, identifier, qualified
 from tidelock.adapters.schema.source_table import projected
 from tidelock.engine.model.records import Ddl, TableName
@@ -66,6 +67,7 @@ class _Followed:
                     made += self._made_like(one)
                 case AlterTable():
                     made += self._altered(one)
+                    made += self._told(one)
         return made + (self._renamed(renames) if renames else [])
 
     def _taken(self, name: TableName) -> TableName | None:
@@ -124,6 +126,14 @@ class _Followed:
         place, there = self._there(table)
         alter = altered_by_exchange(table, shadow, self._shadows, there, self._rules)
         return alter_table(alter, place, there, self._dialect, self._rules)
+
+    def _told(self, alter: AlterTable) -> list[str]:
+        """Returns what the log tells of columns that are new or wider, which no statement says."""
+        table = self._taken(alter.table)
+        if table is None or self._ddl.told is None:
+            return []
+        place = self._target_name(table)
+        return told_columns(self._ddl, table, place, self._tables[place], self._dialect, self._rules)
 
     # ------------------------------------------------------------------ RENAME TABLE
 

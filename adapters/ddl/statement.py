@@ -9,6 +9,7 @@ from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settin
 from tidelock.adapters.ddl.operations import CreateLike, CreateTable, DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.parser import created, table_name
 from tidelock.adapters.ddl.table_parts import past_wait
+from tidelock.adapters.ddl.told import told_operations
 from tidelock.engine.model.records import Ddl
 
 
@@ -26,6 +27,8 @@ def plain(ddl: Ddl, *words: str) -> Reader:
 
 def operations(ddl: Ddl) -> Sequence[Operation]:
     """Returns what a statement does other than to make a table of columns or to empty one."""
+    if ddl.told is not None:
+        return told_operations(ddl.tables[0], ddl.told)
     reader = reader_of(ddl)
     if reader.take("ALTER", "TABLE"):
         return _altered(reader, ddl.schema)

@@ -42,7 +42,8 @@ SELECT json_build_array(
         ) ORDER BY a.attnum), '[]')
         FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
         WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attgenerated <> ''
-    )
+    ),
+    c.relnatts
 )::text
 FROM (
     SELECT c.oid

@@ -13,9 +13,20 @@ from msgspec.structs import replace
 
 from tidelock.adapters.app.ddl_plan import PlannedStatement, ddl_plan
 from tidelock.adapters.config.loader import read
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.translate import translate
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
-from tidelock.adapters.postgres.logical.relation_changes import ComputedColumn, Form, FormColumn, changed, removed
-from tidelock.engine.model.records import Column, DdlKind, Kind, TableName
+from tidelock.adapters.postgres.logical.relation_changes import (
+    ComputedColumn,
+    Form,
+    FormChange,
+    FormColumn,
+    changed,
+    removed,
+)
+from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, TableName
+from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 
 _TEXT: Final = """\
 # Schema changes
@@ -45,7 +56,9 @@ table whose rows several tables of the source share.
 ## From PostgreSQL
 
 PostgreSQL's log has no statements: a change shows in the form of the table that its rows tell, or that the catalogue
-shows. What rows do not depend on is not told, and passes.
+shows. Columns are known by their numbers,
+[where these are certain](../explanation/schema-changes.md#from-postgresql).
+What rows do not depend on is not told, and passes.
 
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
@@ -131,9 +144,11 @@ def statements() -> list[str]:
 # ------------------------------------------------------------------ PostgreSQL
 
 _INT, _BIGINT, _LONGER = 23, 20, 1043
+_OUTCOMES: Final[dict[Dialect, str]] = {"postgres": "applied", "mysql": "translated"}
 _NAME: Final = TableName("public", "t")
 _ID, _A, _B = (FormColumn(name, _INT, -1, "integer", n) for n, name in enumerate(("id", "a", "b"), 1))
 _FORM: Final = Form(1, _NAME, (_ID, _A, _B), ("id",))
+_UNSURE: Final = replace(_FORM, columns=(_ID, _A, replace(_B, name="d")))
 
 
 def _widened(facts: ColumnFacts) -> tuple[Form, ColumnFacts]:
@@ -146,6 +161,16 @@ _CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
     ("ADD COLUMN with another default", *_widened(ColumnFacts(4, has_default=True))),
     ("DROP COLUMN", replace(_FORM, columns=(_ID, _A)), ColumnFacts(0)),
     ("RENAME COLUMN", replace(_FORM, columns=(_ID, _A, replace(_B, name="d"))), ColumnFacts(3)),
+    ("RENAME COLUMN of the key", replace(_FORM, columns=(replace(_ID, name="d"), _A, _B), primary_key=("d",)),
+     ColumnFacts(1)),
+    ("RENAME COLUMN, DROP COLUMN and ADD COLUMN at once",
+     replace(_FORM, columns=(_ID, replace(_A, name="d"), FormColumn("e", _INT, -1, "integer", 4))), ColumnFacts(4)),
+    ("DROP COLUMN and ADD COLUMN of one name",
+     replace(_FORM, columns=(_ID, _A, FormColumn("b", _INT, -1, "integer", 4))), ColumnFacts(4)),
+    ("RENAME COLUMN that exchanges two names",
+     replace(_FORM, columns=(_ID, replace(_A, name="b"), replace(_B, name="a"))), ColumnFacts(3)),
+    ("RENAME, DROP or ADD COLUMN, where the table was changed again before its next row was read", _UNSURE,
+     ColumnFacts(3)),
     ("ALTER COLUMN … TYPE",
      replace(_FORM, columns=(_ID, _A, replace(_B, type=_BIGINT, spelled="bigint"))), ColumnFacts(3)),
     ("another primary key", replace(_FORM, primary_key=("id", "a")), ColumnFacts(0)),
@@ -160,14 +185,29 @@ _CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
 def _of_form(after: Form | None, facts: ColumnFacts) -> tuple[str, str, str]:
     """Returns what becomes of a change at PostgreSQL and at MySQL, and why it halts."""
     if after is None:
-        return "halts", "halts", removed(_FORM, None).statement
+        return _at_targets(removed(_FORM, None))
     columns = [Column(one.name, Kind.INT, length=4, type=one.spelled) for one in after.columns]
-    found = changed(_FORM, after, {one.name: replace(facts, number=one.number) for one in after.columns}, columns)
-    if found is None:
-        return "passed", "passed", ""
-    if found.kind is DdlKind.OTHER:
-        return "halts", "halts", found.statement
-    return "applied", "translated", ""
+    of_columns = {one.name: replace(facts, number=one.number) for one in after.columns}
+    found = changed(_FORM, after, of_columns, columns, certain=after is not _UNSURE)
+    return ("passed", "passed", "") if found is None else _at_targets(found)
+
+
+def _at_targets(change: FormChange) -> tuple[str, str, str]:
+    if change.kind is DdlKind.OTHER:
+        return "halts", "halts", change.statement
+    ddl = Ddl("", change.statement, "", 0, change.kind, change.tables, added=change.added, told=change.told)
+    why = ""
+    outcomes = []
+    for dialect, outcome in _OUTCOMES.items():
+        columns = tuple(TargetColumn(one.name, "int" if dialect == "mysql" else "integer") for one in _FORM.columns)
+        key = UniqueKey("PRIMARY" if dialect == "mysql" else "t_pkey", ("id",))
+        there = {_NAME: TargetTable(_NAME, columns, ("id",), (key,))}
+        try:
+            translate(ddl, dialect, lambda name: name, there)
+        except TargetError as error:
+            why, outcome = str(error).partition(": ALTER")[0], "halts"
+        outcomes.append(outcome)
+    return outcomes[0], outcomes[1], why
 
 
 def reference() -> str:

@@ -259,16 +259,31 @@ class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
     spelled: str = ""
 
 
+class ToldChange(msgspec.Struct, frozen=True, array_like=True):
+    """What a PostgreSQL source's log tells of a table beside the columns that it has got, without a statement.
+
+    `dropped`, `renamed` (from, to): columns.  `widened`: columns with the types that they have now, which hold all that
+    they had.  `gone`: the table itself was dropped.  `name`: it has this one now.
+    """
+
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    widened: tuple[AddedColumn, ...] = ()
+    gone: bool = False
+    name: TableName | None = None
+
+
 class Ddl(msgspec.Struct, frozen=True, array_like=True):
     """A statement in the log that changes no rows; `schema` is the session's default database.
 
     `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
     whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
-    `added`: what an ADD_COLUMN adds, where the log tells columns and not a statement.
+    `added`: what an ADD_COLUMN or ALTERED adds, where the log tells columns and not a statement.
     `untold`: rows that were there before may hold other values since, or be others, and the log does not tell them.
     `path`: the sites by which feeds have brought it to the source, none where it was made there; behind the capture
     machine of a feed with sites the source is one of them.  `back`: so is the target: the statement has run there.
     `elsewhere`: it was made at another site than the one whose statements are taken: at which, and which one that is.
+    `told`: what an ALTERED does besides, where the log tells it and not a statement.
     """
 
     schema: str
@@ -283,6 +298,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     path: tuple[str, ...] = ()
     back: bool = False
     elsewhere: tuple[str, str] | None = None
+    told: ToldChange | None = None
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -132,7 +132,8 @@ class _Compared:
         yield from self._of_keys()
         yield from self._of_foreign_keys()
         checks = {check for check, _ in self._at_target.checks}
-        yield from (("CHECK", f"CHECK {check} ", "" if check in checks else None) for check, _ in self._definition.checks)
+        for check, _ in self._definition.checks:
+            yield "CHECK", f"CHECK {check} ", "" if check in checks else None
         own = f"{self._made.name.table}_"
         there = {name for index in self._at_target.indexes for name in (index.name, index.name.removeprefix(own))}
         by_key = [unique.columns for unique in self._made.uniques]
@@ -204,8 +205,9 @@ def _plain(type_: str) -> str:
 _HEAD = """\
 # What `init` keeps of a schema
 
-Two everyday schemas ([MySQL's](../../tests/data/schema/mysql.sql), [PostgreSQL's](../../tests/data/schema/postgres.sql)):
-a video shop, a firm's people, a web shop, tickets, a warehouse, a ledger. `init` makes them at the other kind of
+Two everyday schemas ([MySQL's](../../tests/data/schema/mysql.sql),
+[PostgreSQL's](../../tests/data/schema/postgres.sql)): a video shop, a firm's people, a web shop, tickets, a warehouse,
+a ledger. `init` makes them at the other kind of
 server, and both catalogues are compared. Made by `python -m tests.adapters.kept_parts > docs/reference/init-kept.md`.
 
 Nothing is lost without a line: what is neither kept nor in another form is a line `-- left out` of `init`'s.
@@ -219,7 +221,8 @@ def page(mysql: Kept, postgres: Kept) -> str:
 
 
 def _of_way(title: str, kept: Kept) -> Iterator[str]:
-    yield f"\n## {title}\n\n| part | at the source | kept | in another form | left out, and said |\n|---|---|---|---|---|\n"
+    yield f"\n## {title}\n\n| part | at the source | kept | in another form | left out, and said |\n"
+    yield "|---|---|---|---|---|\n"
     counted = Counter((part.kind, part.fate) for part in kept.parts)
     for kind in dict.fromkeys(part.kind for part in kept.parts):
         fates = [counted[kind, fate] for fate in ("kept", "another form", "left out")]

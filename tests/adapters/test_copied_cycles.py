@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.harness.rig import Rig, until
-from bench.harness.servers import Postgres, Server
+from bench.harness.servers import Postgres
 from tidelock.adapters.app.init_plan import init_plan
 from tidelock.adapters.config.loader import load
 
@@ -47,7 +47,8 @@ def test_a_ring_of_foreign_keys_is_copied(
     finally:
         process.stop()
     assert rig.command("init", "@", "--indexes", "--apply").code == 0
-    assert [one for one in asyncio.run(init_plan(load(rig.feed), indexes=True)) if one.side == "target" and one.applied] == []
+    plan = asyncio.run(init_plan(load(rig.feed), indexes=True))
+    assert [one for one in plan if one.side == "target" and one.applied] == []
     rig.at_source("INSERT INTO staff VALUES (3, 1, 2)", "UPDATE store SET manager = 3")
     rig.at_source("DELETE FROM staff WHERE id = 3")
     rig.catch_up()

@@ -94,11 +94,11 @@ def test_a_feed_of_a_version_that_kept_no_forms(
     rig.at_source("INSERT INTO item VALUES (1, 'one')")
     rig.catch_up()
     assert rig.said().count("did not keep the forms") == 1
-    rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
-    halted(rig, "column v was dropped and made anew")
+    rig.at_source("ALTER TABLE item ALTER v TYPE varchar(19)")
+    halted(rig, "and is character varying(19)")
     assert rig.command("resync", "@", "--yes").code == 0
-    rig.at_source("ALTER TABLE item DROP v", "ALTER TABLE item ADD v varchar(20)")
-    halted(rig, "column v was dropped and made anew")
+    rig.at_source("ALTER TABLE item ALTER v TYPE varchar(18)")
+    halted(rig, "and is character varying(18)")
     assert rig.said().count("did not keep the forms") == 1
 
 

@@ -14,10 +14,10 @@ from tidelock.adapters.postgres.logical.form_notices import NOTICES, Look
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.table_forms import former, kept, read_forms
-from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceChunk, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceChunk, TableName, ToldChange
 
 T, U = TableName("public", "t"), TableName("public", "u")
-NAMES = (T, U)
+NAMES = (T, U, TableName("public", "u2"))
 
 
 class Reader:
@@ -73,8 +73,11 @@ CHANGES: dict[str, tuple[list[str], bool, str]] = {
     "made anew with a value": (["ALTER TABLE t DROP v, ADD v text DEFAULT 'x'"], True, "v was dropped and made anew"),
     "another table": (["DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, v text)"], True, "is another table"),
     "a default of each row's own": (["ALTER TABLE t ADD c float DEFAULT random()"], True, "must be copied anew"),
-    "a column of another name": (["ALTER TABLE t RENAME v TO w"], True, "column w text is new"),
-    "a column less": (["ALTER TABLE t DROP v"], False, "column v is gone"),
+    "two columns of each other's names": (
+        ["ALTER TABLE t RENAME v TO x", "ALTER TABLE t RENAME id TO v", "ALTER TABLE t RENAME x TO id"],
+        True,
+        "column id was integer, and is text",
+    ),
     "another key": (["ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id, v)"], False, "primary key was id"),
     "not computed any more": (
         ["ALTER TABLE t ALTER g DROP EXPRESSION"],
@@ -143,11 +146,66 @@ def test_tables_that_are_gone_are_told(shop_log: Log) -> None:
     reader = Reader(shop_log, shop_log.start, forms)
     chunks = reader.read(shop_log.messages(), reader.look())
     assert sorted(ddl.statement for ddl in statements(chunks)) == [
+        'DROP TABLE "public"."t"',
         "public.other: it was public.u",
-        "public.t was dropped, and its rows stay at the target",
     ]
     later = Reader(shop_log, chunks[-1].last, [*forms, *reader.learned])
     assert statements(later.read([], later.look() + (1 << 20))) == []
+
+
+FOLLOWED: dict[str, tuple[list[str], list[str], ToldChange]] = {
+    "a column less": (["ALTER TABLE t DROP v"], [], ToldChange(dropped=("v",))),
+    "another name": (["ALTER TABLE t RENAME v TO w"], [], ToldChange(renamed=(("v", "w"),))),
+    "other names again": (
+        ["ALTER TABLE t RENAME v TO x", "INSERT INTO t VALUES (3, 'x')", "ALTER TABLE t RENAME x TO w"],
+        [],
+        ToldChange(renamed=(("v", "x"),)),
+    ),
+    "another name, and one more": (
+        ["ALTER TABLE t RENAME v TO w", "ALTER TABLE t ADD v int DEFAULT 5"],
+        ["v"],
+        ToldChange(renamed=(("v", "w"),)),
+    ),
+    "another name of the key": (["ALTER TABLE t RENAME id TO number"], [], ToldChange(renamed=(("id", "number"),))),
+    "another name of the table": (["ALTER TABLE t RENAME TO u2"], [], ToldChange(name=TableName("public", "u2"))),
+}
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_columns_are_followed_by_their_numbers(shop_log: Log, name: str, by_row: bool) -> None:
+    """By rows, and by the catalogue where none comes; the rows before come in the former form."""
+    changes, added, wanted = FOLLOWED[name]
+    shop_log.run(["CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, v text)"])
+    forms = begun(shop_log)
+    key = "number" if "of the key" in name else "id"
+    table = "u2" if "of the table" in name else "t"
+    shop_log.run([ROW, *changes, *([f"INSERT INTO {table} ({key}) VALUES (9)"] if by_row else [])])
+    reader = Reader(shop_log, shop_log.start, forms)
+    chunks = reader.read(shop_log.messages(), 0 if by_row else reader.look())
+    first, *_ = statements(chunks)
+    assert (first.kind, [one.column.name for one in first.added]) == (DdlKind.ALTERED, added), first
+    assert first.told == wanted and not first.untold
+    rows = [row for chunk in chunks for one in chunk.transactions for row in one.rows]
+    assert rows[0].after == (1, "one"), "before the change"
+
+
+def test_a_column_that_may_be_another_one_by_now_is_not_followed(shop_log: Log) -> None:
+    """`w` was `v`, or `v` was dropped and `w` is new: the message of the row in between is the same."""
+    forms = begun(shop_log)
+    shop_log.run(["ALTER TABLE t RENAME v TO w", ROW.replace("v)", "w)")])
+    shop_log.run(["ALTER TABLE t DROP w", "ALTER TABLE t ADD w text"])
+    (told,) = statements(Reader(shop_log, shop_log.start, forms).read(shop_log.messages()))
+    assert (told.kind, told.told) == (DdlKind.OTHER, None) and "column v is gone" in told.statement
+
+
+def test_a_column_that_was_made_anew_since_is_not_added_as_it_is_now(shop_log: Log) -> None:
+    """Its rows in between have values that the table has not any more."""
+    forms = begun(shop_log)
+    shop_log.run(["ALTER TABLE t ADD c int", "INSERT INTO t VALUES (2, 'b', 5)"])
+    shop_log.run(["ALTER TABLE t DROP c", "ALTER TABLE t ADD c int DEFAULT 7"])
+    (told,) = statements(Reader(shop_log, shop_log.start, forms).read(shop_log.messages()))
+    assert told.kind is DdlKind.OTHER and "was changed again since" in told.statement and told.untold
 
 
 def test_what_leaves_the_form_as_it_is_is_not_told(shop_log: Log) -> None:

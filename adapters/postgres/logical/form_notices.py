@@ -177,7 +177,7 @@ class FormNotices:
         assembly, state = self._assembly, self._assembly.state
         if ddl.kind is not DdlKind.OTHER:
             words = f"{ddl.statement}, inside a transaction of which rows were taken before"
-            ddl = msgspec.structs.replace(ddl, kind=DdlKind.OTHER, statement=words, added=())
+            ddl = msgspec.structs.replace(ddl, kind=DdlKind.OTHER, statement=words, added=(), told=None)
         if state.rows or state.marks:
             assembly.hand_out_part()
         assembly.statement(ddl, state.ordinal)
@@ -194,6 +194,7 @@ class FormNotices:
             change.tables,
             added=change.added,
             untold=change.untold,
+            told=change.told,
         )
 
     def _keep(self, place: Position) -> None:

@@ -37,13 +37,15 @@ class Identity(msgspec.Struct, frozen=True):
 
 class RelationCatalogue(msgspec.Struct, frozen=True):
     """`types`: those asked for, by oid.  `columns`: by name.  `leaves`: identities of its partitions, each once; none
-    where it has none.  `computed`: its generated columns, as (name, attnum, expression)."""
+    where it has none.  `computed`: its generated columns, as (name, attnum, expression).  `ever`: how many columns
+    it has ever had."""
 
     types: Mapping[int, PostgresType] = {}
     primary_key: tuple[str, ...] = ()
     columns: Mapping[str, ColumnFacts] = {}
     leaves: tuple[Identity, ...] = ()
     computed: tuple[tuple[str, int, str], ...] = ()
+    ever: int = 0
 
 
 # A missing value is an array of one element, whose text is that of the value.  A partitioned table has none: its
@@ -62,7 +64,8 @@ SELECT a.attname::text, a.attnum, NOT a.attnotnull,
     ),
     CASE WHEN a.attgenerated <> '' THEN (
         SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum
-    ) END
+    ) END,
+    (SELECT c.relnatts FROM pg_class c WHERE c.oid = a.attrelid)
 FROM pg_attribute a
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"""
@@ -87,4 +90,5 @@ def read_relation(ask: Ask, oid: int, types: Sequence[int]) -> RelationCatalogue
         columns={row[0]: ColumnFacts(*row[1:5]) for row in columns},
         leaves=tuple(Identity(letter, tuple(key)) for letter, key in ask(_LEAVES, (oid,))),
         computed=tuple((row[0], row[1], row[6]) for row in columns if row[6] is not None),
+        ever=columns[0][7] if columns else 0,
     )

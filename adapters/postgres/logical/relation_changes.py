@@ -1,10 +1,11 @@
 """Changes of a table's form between two relation messages: the only notice of DDL that the stream gives.
 
 A column added at the end is carried over where its value in old rows is certain: it may be NULL and has no default, or
-the catalogue holds the constant that they were given.  All else is told in words, for the operator: a column that is
-gone, renamed, moved or of another type, a default that the table was written anew for (its old rows hold values that no
-message told), another primary key, another name, another table under the name, or a computed column that is computed
-otherwise.
+the catalogue holds the constant that they were given.  Columns that are gone and renamed are carried over where the
+numbers of all columns are certain (`column_numbers`), and so is a table that is gone or has another name.  All else is
+told in words, for the operator: a column of another type, a default that the table was written anew for (its old rows
+hold values that no message told), another primary key, another table under the name, or a computed column that is
+computed otherwise.
 
 A form that was kept is compared by the same rules, however long ago that was.  So the identity of a change is what was
 and what is, not the place where it is met: an operator who lets it pass does so wherever a reader meets it next.
@@ -21,7 +22,7 @@ from xxhash import xxh3_64_intdigest
 from tidelock.adapters.postgres.column_types import PostgresType, spelled_type
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
 from tidelock.adapters.postgres.logical.row_values import code, reading
-from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName
+from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName, ToldChange
 
 _POSITIVE: Final = (1 << 63) - 1
 
@@ -50,13 +51,14 @@ class FormColumn(msgspec.Struct, frozen=True, array_like=True):
 
 class Form(msgspec.Struct, frozen=True, array_like=True):
     """Form of a table, by which the next relation message of the same oid is judged.  `computed`: its generated
-    columns, which no message has."""
+    columns, which no message has.  `ever`: how many columns it has had so far, at least; 0: unknown."""
 
     oid: int
     name: TableName
     columns: tuple[FormColumn, ...]
     primary_key: tuple[str, ...] = ()
     computed: tuple[ComputedColumn, ...] = ()
+    ever: int = 0
 
     @property
     def parts(self) -> tuple[object, ...]:
@@ -66,10 +68,11 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FormChange(msgspec.Struct, frozen=True):
-    """The change of a form.  `statement`: for ADD_COLUMN one of PostgreSQL's, for OTHER words.
+    """The change of a form.  `statement`: for ADD_COLUMN and ALTERED those of PostgreSQL's, for OTHER words.
 
     `number`: tells it from other changes of the table.  `tables`: all names that are concerned.  `added`: the columns
-    of ADD_COLUMN.  `untold`: rows that were there may hold other values since.
+    that are new, of ADD_COLUMN and ALTERED.  `told`: what an ALTERED does besides.  `untold`: rows that were there may
+    hold other values since.
     """
 
     oid: int
@@ -79,6 +82,7 @@ class FormChange(msgspec.Struct, frozen=True):
     tables: tuple[TableName, ...]
     added: tuple[AddedColumn, ...] = ()
     untold: bool = False
+    told: ToldChange | None = None
 
 
 def spelled(types: Mapping[int, PostgresType], oid: int, modifier: int) -> str:
@@ -88,36 +92,50 @@ def spelled(types: Mapping[int, PostgresType], oid: int, modifier: int) -> str:
 
 
 def changed(
-    before: Form, after: Form, facts: Mapping[str, ColumnFacts], columns: Sequence[Column]
+    before: Form, after: Form, facts: Mapping[str, ColumnFacts], columns: Sequence[Column], *, certain: bool = False
 ) -> FormChange | None:
     """Returns what became of a table's form; None where nothing did.  `facts`: of its columns now; `columns`: those of
-    `after`."""
+    `after`.  `certain`: the numbers of all columns are known, so that names say nothing."""
     tables = tuple(dict.fromkeys((before.name, after.name)))
     number = _number(before, after)
     if before.oid != after.oid:
         told = f"{after.name} is another table than before: the former was dropped or renamed, and its rows stay"
         return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=True)
-    harmless = [*_renamed(before, after), *_gone(before, after), *_key_changed(before, after)]
-    words = [*_differences(before, after), *_computed_otherwise(before, after)]
-    new = after.columns[len(before.columns) :]
-    if not harmless and not words and not new:
+    if certain:
+        facts = _by_number(after, facts)
+    reshaped = told_change(before, after) if certain else None
+    if reshaped is not None:
+        harmless, words = [], _computed_otherwise(before, after)
+        had = {column.number for column in before.columns}
+        new = [column for column in after.columns if column.number not in had]
+    else:
+        harmless = [*_renamed(before, after), *_gone(before, after), *_key_changed(before, after)]
+        words = [*_differences(before, after), *_computed_otherwise(before, after)]
+        new = [*after.columns[len(before.columns) :]]
+    if not harmless and not words and not new and reshaped in (None, ToldChange()):
         return None
     words += [doubt for column in new if (doubt := _doubt(column, facts.get(column.name), before))]
+    if not certain and before.ever:
+        words += [f"column {one.name} is new, and the table was changed again since" for one in new if not words]
     if harmless or words:
         told = f"{after.name}: {'; '.join(harmless + words)}"
         return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=bool(words))
-    added = tuple(_added(column, facts[column.name].fill) for column in columns[len(before.columns) :])
-    return FormChange(after.oid, number, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+    by_name = {column.name: column for column in columns}
+    added = tuple(_added(by_name[column.name], facts[column.name].fill) for column in new)
+    if reshaped in (None, ToldChange()):
+        return FormChange(after.oid, number, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+    statement = statements_of(before.name, reshaped, added)
+    return FormChange(after.oid, number, DdlKind.ALTERED, statement, tables, added, told=reshaped)
 
 
 def removed(before: Form, name: TableName | None) -> FormChange:
     """Returns the change of a table that is gone, or has a `name` by which it is not wanted."""
+    number = _number(before, None)
     if name is None:
-        told = f"{before.name} was dropped, and its rows stay at the target"
-    else:
-        told = f"{name}: it was {before.name}"
-    tables = (before.name,) if name is None else (before.name, name)
-    return FormChange(before.oid, _number(before, None), DdlKind.OTHER, told, tables)
+        told = ToldChange(gone=True)
+        statement = statements_of(before.name, told, ())
+        return FormChange(before.oid, number, DdlKind.ALTERED, statement, (before.name,), told=told)
+    return FormChange(before.oid, number, DdlKind.OTHER, f"{name}: it was {before.name}", (before.name, name))
 
 
 def as_it_was(form: Form) -> FormChange:
@@ -132,7 +150,56 @@ def _number(before: Form, after: Form | None) -> int:
     return xxh3_64_intdigest(told) & _POSITIVE
 
 
+def told_change(before: Form, after: Form) -> ToldChange | None:
+    """Returns which columns were dropped and renamed, and which name the table has now, by the numbers of columns; None
+    where more was changed, or nobody could do it in the same way."""
+    now = {column.number: column for column in after.columns}
+    dropped = tuple(column.name for column in before.columns if column.number not in now)
+    kept = [(column, now[column.number]) for column in before.columns if column.number in now]
+    renamed = tuple((column.name, other.name) for column, other in kept if column.name != other.name)
+    if any((one.type, one.modifier) != (other.type, other.modifier) for one, other in kept):
+        return None
+    names = dict(renamed)
+    if set(names.values()) & {column.name for column in before.columns if column.name not in dropped}:
+        return None  # names are exchanged
+    if dropped and set(before.primary_key) & {*dropped}:
+        return None
+    if tuple(sorted(names.get(name, name) for name in before.primary_key)) != tuple(sorted(after.primary_key)):
+        return None
+    moved = before.name != after.name
+    if moved and (dropped or renamed or len(after.columns) > len(kept)):
+        return None
+    return ToldChange(dropped, renamed, name=after.name if moved else None)
 
+
+def statements_of(table: TableName, told: ToldChange, added: Sequence[AddedColumn]) -> str:
+    """Returns what a change is in PostgreSQL's words."""
+    place = f"{quote_identifier(table.schema)}.{quote_identifier(table.table)}"
+    if told.gone:
+        return f"DROP TABLE {place}"
+    made = [f"ALTER TABLE {place} DROP COLUMN {quote_identifier(name)}" for name in told.dropped]
+    made += [
+        f"ALTER TABLE {place} RENAME COLUMN {quote_identifier(name)} TO {quote_identifier(to)}"
+        for name, to in told.renamed
+    ]
+    made += [
+        f"ALTER TABLE {place} ALTER COLUMN {quote_identifier(one.column.name)} TYPE {one.column.type}"
+        for one in told.widened
+    ]
+    if added:
+        made.append(_statement(table, added))
+    if told.name is not None and told.name.schema != table.schema:
+        made.append(f"ALTER TABLE {place} SET SCHEMA {quote_identifier(told.name.schema)}")
+        place = f"{quote_identifier(told.name.schema)}.{quote_identifier(table.table)}"
+    if told.name is not None and told.name.table != table.table:
+        made.append(f"ALTER TABLE {place} RENAME TO {quote_identifier(told.name.table)}")
+    return "; ".join(made)
+
+
+def _by_number(form: Form, facts: Mapping[str, ColumnFacts]) -> dict[str, ColumnFacts]:
+    """Returns facts of the columns of a form by their names in it, which may be others now."""
+    of_number = {found.number: found for found in facts.values()}
+    return {column.name: of_number[column.number] for column in form.columns if column.number in of_number}
 
 
 def _added(column: Column, fill: str | None) -> AddedColumn:

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.column_types import PostgresType, column_of
+from tidelock.adapters.postgres.logical.column_numbers import numbers_of
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.messages import Relation, Type
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
@@ -138,10 +139,10 @@ class Relations:
             return self.lost(former, name) if former is not None and role_of(former.name) is Role.WANTED else None
         facts = self._catalogue(relation.oid, [column.type for column in relation.columns])
         types = self._all_types(relation, facts)
-        form = _form(relation, name, facts, types, former or self._named(name))
+        form, certain = _form(relation, name, facts, types, former or self._named(name))
         shape = _shape(relation, name, facts, types)
         self._note(relation.oid, role, shape)
-        return self._compared(form, facts, shape.columns) if role is Role.WANTED else None
+        return self._compared(form, facts, shape.columns, certain=certain) if role is Role.WANTED else None
 
     def looked_at(self, form: Form) -> FormChange | None:
         """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
@@ -174,8 +175,11 @@ class Relations:
         """The form of the table that had this name last."""
         return self._forms.get(self._oids.get(name, 0))
 
-    def _compared(self, form: Form, facts: RelationCatalogue, columns: Sequence[Column]) -> FormChange | None:
-        """Note the form.  Returns how it differs from the last one of this oid, or of this name."""
+    def _compared(
+        self, form: Form, facts: RelationCatalogue, columns: Sequence[Column], *, certain: bool = True
+    ) -> FormChange | None:
+        """Note the form.  Returns how it differs from the last one of this oid, or of this name.  `certain`: the
+        numbers of its columns are what they were at its place."""
         former = self._forms.get(form.oid) or self._named(form.name)
         if former is not None and former.parts == form.parts:
             return None
@@ -184,7 +188,9 @@ class Relations:
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
-        return changed(former, form, facts.columns, columns) if former is not None else None
+        if former is None:
+            return None
+        return changed(former, form, facts.columns, columns, certain=certain and _is_numbered(former))
 
     def _forget(self, former: Form) -> None:
         del self._forms[former.oid]
@@ -203,36 +209,42 @@ class Relations:
         return found
 
 
+def _key(columns: Sequence[FormColumn], facts: RelationCatalogue, *, certain: bool) -> tuple[str, ...]:
+    """Returns the primary key of now, by the names that its columns have in a message whose numbers are `certain`."""
+    names = {column.number: column.name for column in columns} if certain else {}
+    return tuple(names.get(facts.columns[name].number, name) for name in facts.primary_key)
+
+
+def _is_numbered(form: Form) -> bool:
+    return all(column.number for column in form.columns)
+
+
 def _form(
     relation: Relation,
     name: TableName,
     facts: RelationCatalogue,
     types: Mapping[int, PostgresType],
     former: Form | None,
-) -> Form:
-    """Returns the form that a message tells.
+) -> tuple[Form, bool]:
+    """Returns the form that a message tells, and whether the numbers of its columns are certain.
 
     What only the catalogue says is of now, and the message may be older.  So what is different there must be told of as
     a change, or stay as it was: a column that is not there any more keeps its number, by which one made anew is known.
     """
-    numbers = {column.name: column.number for column in former.columns} if former is not None else {}
-    numbers.update({column: found.number for column, found in facts.columns.items()})
+    same = former if former is not None and former.oid == relation.oid else None
+    names = [column.name for column in relation.columns]
+    numbers = numbers_of(names, same, facts)
     columns = tuple(
-        FormColumn(
-            column.name,
-            column.type,
-            column.modifier,
-            spelled(types, column.type, column.modifier),
-            numbers.get(column.name, 0),
-        )
-        for column in relation.columns
+        FormColumn(column.name, column.type, column.modifier, spelled(types, column.type, column.modifier), number)
+        for column, number in zip(relation.columns, numbers.of_columns, strict=True)
     )
-    if former is None or former.oid != relation.oid:
+    if same is None:
         computed = tuple(ComputedColumn(*column) for column in facts.computed)
-        return Form(relation.oid, name, columns, facts.primary_key, computed)
-    told = {column.name for column in relation.columns}
-    computed = tuple(column for column in former.computed if column.name not in told)
-    return Form(relation.oid, name, columns, facts.primary_key if facts.columns else former.primary_key, computed)
+        return Form(relation.oid, name, columns, facts.primary_key, computed), False
+    told = set(names)
+    computed = tuple(column for column in same.computed if column.name not in told)
+    key = _key(columns, facts, certain=numbers.certain) if facts.columns else same.primary_key
+    return Form(relation.oid, name, columns, key, computed, numbers.ever or same.ever), numbers.certain
 
 
 def _shape(

@@ -1,0 +1,89 @@
+"""Numbers of the columns that a relation message tells: certain, or not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
+from tidelock.adapters.postgres.logical.column_numbers import Numbers, numbers_of
+from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts, RelationCatalogue
+from tidelock.adapters.postgres.logical.relation_changes import ComputedColumn, Form, FormColumn
+from tidelock.engine.model.records import TableName
+
+Columns = Mapping[str, int]
+NONE: Columns = MappingProxyType({})
+BEFORE: Columns = {"id": 1, "v": 2, "w": 3}
+
+
+def form(columns: Columns, ever: int = 3, computed: Columns = NONE) -> Form:
+    made = tuple(FormColumn(name, 23, -1, "integer", number) for name, number in columns.items())
+    generated = tuple(ComputedColumn(name, number, "1") for name, number in computed.items())
+    return Form(1, TableName("public", "t"), made, ("id",), generated, ever)
+
+
+def now(columns: Columns, ever: int, computed: Columns = NONE) -> RelationCatalogue:
+    facts = {name: ColumnFacts(number) for name, number in {**columns, **computed}.items()}
+    return RelationCatalogue(columns=facts, computed=tuple((n, at, "1") for n, at in computed.items()), ever=ever)
+
+
+CERTAIN = {
+    "another name": (["id", "x", "w"], now({"id": 1, "x": 2, "w": 3}, 3), (1, 2, 3)),
+    "another name, and one more by now": (["id", "x", "w"], now({"id": 1, "y": 2, "w": 3, "v": 4}, 4), (1, 2, 3)),
+    "one less": (["id", "w"], now({"id": 1, "w": 3}, 3), (1, 3)),
+    "one less, under the other's name": (["id", "v"], now({"id": 1, "v": 3}, 3), (1, 3)),
+    "not gone yet": (["id", "v", "w"], now({"id": 1, "w": 3}, 3), (1, 2, 3)),
+    "one more": (["id", "v", "w", "x"], now({**BEFORE, "x": 4}, 4), (1, 2, 3, 4)),
+    "one more, with another name by now": (["id", "v", "w", "x"], now({**BEFORE, "y": 4, "x": 5}, 5), (1, 2, 3, 4)),
+    "one more behind one that is computed": (
+        ["id", "v", "w", "x"], now({**BEFORE, "x": 5}, 5, {"g": 4}), (1, 2, 3, 5),
+    ),
+}  # fmt: skip
+UNSURE = {
+    "one less and one more by now": (["id", "v", "x"], now({"id": 1, "v": 2, "x": 4}, 4)),
+    "made anew since": (["id", "v", "w", "x"], now({**BEFORE, "x": 5}, 5)),
+    "gone": (["id", "v"], RelationCatalogue()),
+    "one of two that are gone by now": (["id", "v"], now({"id": 1}, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_numbers_are_certain_whatever_the_names_are(name: str) -> None:
+    names, facts, wanted = CERTAIN[name]
+    assert numbers_of(names, form(BEFORE), facts)[:2] == (wanted, True)
+
+
+@pytest.mark.parametrize("name", UNSURE)
+def test_numbers_that_may_be_others_are_said_to_be(name: str) -> None:
+    names, facts = UNSURE[name]
+    assert not numbers_of(names, form(BEFORE), facts).certain
+
+
+def test_without_a_former_form_or_its_numbers_nothing_is_certain() -> None:
+    facts = now(BEFORE, 3)
+    assert numbers_of([*BEFORE], None, facts) == Numbers((1, 2, 3))
+    assert not numbers_of([*BEFORE], form({**BEFORE, "w": 0}), facts).certain
+    assert not numbers_of([*BEFORE, "g"], form(BEFORE, 4, {"g": 4}), now({**BEFORE, "g": 4}, 4)).certain, "stored now"
+
+
+def test_certain_numbers_are_those_of_every_history() -> None:
+    """All ways to drop and add up to four columns: whenever the numbers are told to be certain, they are right."""
+    steps = [None, *range(1, 7)]  # add one, or drop this one
+    certain = 0
+    for history in itertools.product(steps, repeat=4):
+        states, alive, ever = [(1, 2, 3)], [1, 2, 3], 3
+        for step in history:
+            if step is None:
+                ever += 1
+                alive = [*alive, ever]
+            alive = [number for number in alive if number != step]
+            states.append(tuple(alive))
+        facts = now({f"c{number}": number for number in alive}, ever)
+        for there in states:
+            names = [f"n{number}" for number in there]
+            found = numbers_of(names, form(BEFORE), facts)
+            certain += found.certain
+            assert not found.certain or found.of_columns == there, (history, there, found)
+    assert certain > 3000
