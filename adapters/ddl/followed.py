@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.altered_table import alter_table
+from tidelock.adapters.ddl.changed_table import Before
+from tidelock.adapters.ddl.lexer import without_settings
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.statement import operations
@@ -90,7 +92,10 @@ class _Followed:
         place = self._target_name(table)
         if place not in self._tables:
             raise NotFollowed(f"the target has no table {place}")
-        return alter_table(replace(alter, table=table), place, self._tables[place], self._dialect, self._rules)
+        # A `SET STATEMENT` may say another mode than the session's.
+        is_bare = without_settings(self._ddl.statement) == self._ddl.statement
+        before = Before(self._ddl.former, self._ddl.sql_mode if is_bare else None)
+        return alter_table(replace(alter, table=table), place, self._tables[place], self._dialect, self._rules, before)
 
     # ------------------------------------------------------------------ RENAME TABLE
 

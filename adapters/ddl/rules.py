@@ -14,7 +14,11 @@ from tidelock.engine.model.records import TableName
 
 
 class NotFollowed(Exception):
-    """The target does not follow an operation by itself; `args[0]` says why."""
+    """The target does not follow an operation by itself; `args[0]` says why.  `hint`: what to do; '' for the usual."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
 
 
 def _all(name: TableName) -> TableRule:

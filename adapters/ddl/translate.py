@@ -55,7 +55,7 @@ def translate(
             f"this statement cannot be carried over to the target (at {error}): {ddl.statement}", _HINT
         ) from None
     except NotFollowed as error:
-        raise TargetError(f"{error}: {ddl.statement}", _HINT) from None
+        raise TargetError(f"{error}: {ddl.statement}", error.hint or _HINT) from None
 
 
 def emptied(
