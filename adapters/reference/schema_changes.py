@@ -50,7 +50,9 @@ shows. What rows do not depend on is not told, and passes.
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
 """
-_TABLE: Final = "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c enum('x','y'), UNIQUE KEY by_a (a)) CHARSET latin1;\n"
+_TABLE: Final = (
+    "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c enum('x','y'), UNIQUE KEY by_a (a)) CHARSET latin1;\n"
+)
 _BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
 _STATEMENTS: Final = """\
 CREATE TABLE n (id int PRIMARY KEY, a int)
