@@ -144,3 +144,15 @@ def test_rows_tell_the_character_set_that_a_statement_left_to_a_default() -> Non
     found = former(made, at(800))
     assert found is not None and found.charset == "latin1"
     assert [one.column.charset for one in found.columns] == ["", "latin1", "ascii"]
+
+
+def test_a_feed_that_is_put_back_behind_what_was_forgotten_knows_nothing() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    for place in (at(600), at(600, file="bin.000003"), at(900, file="bin.000003")):
+        former(made, place, f"ALTER TABLE t ADD c{place.offset}{place.file[-1]} int")
+    known = KnownForms()
+    known.learn(made.take_learned())
+    assert len(known.forget_replaced(at(900, file="bin.000003"))) == 3
+    latest = seen(at(990, file="bin.000003"), NEW)
+    assert former(history(latest, at(700, file="bin.000003"), known.all), at(800, file="bin.000003")) is None
+    assert former(history(latest, at(900, file="bin.000003"), known.all), at(950, file="bin.000003")) is not None

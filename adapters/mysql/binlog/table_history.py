@@ -170,7 +170,10 @@ class TableHistory:
 
     def _learn(self, name: TableName, table: FormerTable | None, place: Position) -> None:
         words = _ENCODE(_Words(self._server, table)).decode()
-        self._learned.append(TableForm(_number(name, place.file), name, Position(place.file, place.offset), words))
+        # Forms of a table are told apart by offset and rows alone, so the file is a part of them: less than no row is
+        # no other place.
+        at = Position(place.file, place.offset, -place.order[0])
+        self._learned.append(TableForm(_number(name), name, at, words))
 
 
 def is_contradicted(table: FormerTable, shape: Shape) -> bool:
@@ -206,8 +209,7 @@ def _bare(column: Column, known: dict[str, Column]) -> Column:
     return msgspec.structs.replace(other, charset=column.charset)
 
 
-def _number(name: TableName, file: str) -> int:
-    """Returns a number for a table: MySQL has none that is its own.  Forms are told apart by it and their offsets, so
-    it is another one in each file of the log."""
-    digest = hashlib.blake2b(f"{name.schema}\0{name.table}\0{file}".encode(), digest_size=8).digest()
+def _number(name: TableName) -> int:
+    """Returns a number for a table: MySQL has none that is its own."""
+    digest = hashlib.blake2b(f"{name.schema}\0{name.table}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
