@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.conversions import STRICT_MODE
 from tidelock.adapters.ddl.exchanged import clauses_of, exchanges
 from tidelock.adapters.ddl.file_tables import FileTables
+from tidelock.adapters.ddl.former_tables import moved
 from tidelock.adapters.ddl.lexer import NotPlain, tokens
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation, RenameTable
 from tidelock.adapters.ddl.parser import added, created
@@ -30,7 +33,7 @@ from tidelock.engine.apply.ddl_barrier import Passage, alarm, judge
 from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.statements import ruled
-from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.engine.model.records import Ddl, DdlKind, FormerTable, TableName
 
 Outcome: TypeAlias = Literal["applied", "translated", "passed", "halts"]
 USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)
@@ -93,10 +96,13 @@ class _Plan:
         self._stamps = feed.conflicts is not None and feed.conflicts.stamp is not None
         self._tables = FileTables(self._dialect, self._mapping.target)
         self._shadows: Shadows = {}
+        self._former: dict[TableName, FormerTable] = {}
 
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
         read = classify(Ddl(self.schema, statement, "", 0), self._source)
+        read = replace(read, sql_mode=STRICT_MODE, former=self._former.get(read.tables[0]) if read.tables else None)
+        self._follow(read)
         ddl = related(read, self._mapping, between_sites=self._between is not None)
         if self._between is not None:
             ddl = ruled(ddl, self._between)
@@ -108,6 +114,13 @@ class _Plan:
             reason = _reason(ddl) or told.message.partition(":")[0]
             return PlannedStatement(statement, "halts", why=f"{reason}. {told.hint}")
         return self._translated(ddl)
+
+    def _follow(self, ddl: Ddl) -> None:
+        """Note what the source's tables are behind a statement."""
+        for name, table in moved(ddl, self._former).items():
+            self._former.pop(name, None)
+            if table is not None:
+                self._former[name] = table
 
     def _translated(self, ddl: Ddl) -> PlannedStatement:
         before, done = len(self._tables.assumed), list[Operation]()

@@ -37,11 +37,13 @@ class EmbeddedLog:
         first: CaptureProcess,
         stored: Position | None = None,
         forms: FormKeeper | None = None,
+        *,
+        looks: bool = False,
     ) -> None:
-        """`stored`: the checkpoint that the target holds."""
+        """`stored`: the checkpoint that the target holds.  `looks`: the reader tells where it has looked at tables."""
         self.restarts = 0
         self._order = order
-        self._forms = forms
+        self._forms, self._looks = forms, looks
         self._goal: Position | None = None
         self._stored = stored
         self._told: CaptureProcess | None = None  # of checkpoints, since it has its order
@@ -61,7 +63,7 @@ class EmbeddedLog:
     def aim(self, goal: Position) -> None:
         """Sets the place at which the feed has caught up; it is behind what the log does not tell by itself, where the
         source's has no statements."""
-        if self._forms is None:
+        if not self._looks:
             self._post(GoalSet(goal))
         else:
             self._goal = goal

@@ -241,8 +241,8 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
-    forms = KeptForms(feed, 0, taken.epoch) if keeps_for_us(feed.source_url) else None
-    if forms is not None and not await forms.read(taken.checkpoint) and begun:
+    forms = KeptForms(feed, 0, taken.epoch)
+    if not await forms.read(taken.checkpoint) and begun and keeps_for_us(feed.source_url):
         progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
         lambda at, further, stored: order_of(
@@ -251,13 +251,15 @@ async def _run(
             images=True,
             further=further,
             stored=stored,
-            forms=forms.all if forms else (),
+            forms=forms.all,
+            keeps_forms=True,
             tables=tuple(taken.tables.values()),
             policies=options.policies,
         ),
         capture,
         taken.checkpoint,
         forms,
+        looks=keeps_for_us(feed.source_url),
     )
     exact = feed.conflicts is not None and feed.conflicts.echo == "exact"
     copies = Copies(

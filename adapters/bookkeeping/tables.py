@@ -34,8 +34,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A refused request
   has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`; `left` tells rows that a repair left
   as they are, in JSON of `[[key, why], …]`.
-- `tidelock_forms` has rows where the source's log has no statements (`adapters.ports.table_form`).  It names tables as
-  the source does; `form` is the source's own text, '' where the table is gone.
+- `tidelock_forms` (`adapters.ports.table_form`) names tables as the source does; `form` is the source's own text, of
+  PostgreSQL '' where the table is gone.  `table_id` is a hash of the name where the source has no number of its own.
 - `prepared` of a run is JSON of
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.

@@ -36,6 +36,9 @@ class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
     add_column: Annotated[Policy | None, Meta(description="ADD COLUMN.")] = None
     drop_column: Annotated[Policy | None, Meta(description="DROP COLUMN.")] = None
     rename_column: Annotated[Policy | None, Meta(description="RENAME COLUMN.")] = None
+    change_column: Annotated[
+        Policy | None, Meta(description="MODIFY and CHANGE COLUMN, CONVERT TO CHARACTER SET.")
+    ] = None
     keys: Annotated[Policy | None, Meta(description="Primary keys, unique and foreign keys, added or dropped.")] = None
 
     def of(self, kind: str) -> Policy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal
 
+from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXT_OPTIONS, changed, converted
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import (
     AddColumn,
@@ -23,18 +24,17 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     Rowless,
 )
-from tidelock.adapters.ddl.parser import new_column, read_column, table_name
+from tidelock.adapters.ddl.parser import new_column, table_name
 from tidelock.adapters.ddl.table_parts import foreign_key, past_check, past_wait, primary_key, unique_key
 
 _STORAGE: Final = frozenset((
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
     "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "ENCRYPTION", "PAGE_COMPRESSED", "MAX_ROWS", "MIN_ROWS",
-    "AVG_ROW_LENGTH", "CHECKSUM", "PACK_KEYS", "DELAY_KEY_WRITE", "COMPRESSION", "CHARSET", "COLLATE",
-    "CHARACTER", "DEFAULT", "NOWAIT", "TABLESPACE", "PAGE_CHECKSUM", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL",
-    "INSERT_METHOD", "AUTOEXTEND_SIZE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE", "SECONDARY_LOAD", "SECONDARY_UNLOAD",
-    "SECONDARY_ENGINE_ATTRIBUTE", "ORDER",
+    "AVG_ROW_LENGTH", "CHECKSUM", "PACK_KEYS", "DELAY_KEY_WRITE", "COMPRESSION", "NOWAIT", "TABLESPACE",
+    "PAGE_CHECKSUM", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL", "INSERT_METHOD", "AUTOEXTEND_SIZE", "ENGINE_ATTRIBUTE",
+    "SECONDARY_ENGINE", "SECONDARY_LOAD", "SECONDARY_UNLOAD", "SECONDARY_ENGINE_ATTRIBUTE", "ORDER",
 ))  # fmt: skip
-"""Options of a table that change no row: a character set here is that of columns to come."""
+"""Options of a table that change no row."""
 _ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
 _INDEXES: Final = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR")
 
@@ -99,6 +99,9 @@ def _clause(reader: Reader) -> list[Clause]:
     if word in _ROWLESS_PARTS and reader.peek(1) == "PARTITION":
         _past(reader, groups=True)
         return [Rowless("a partition's storage")]
+    if word in TEXT_OPTIONS:
+        _past(reader)
+        return [Rowless(TEXT_DEFAULT)]
     if word in _STORAGE:
         _past(reader)
         return [Rowless("an option of the table")]
@@ -228,24 +231,13 @@ def _rename(reader: Reader) -> list[Clause]:
 def _modify(reader: Reader) -> list[Clause]:
     reader.take("COLUMN")
     reader.take("IF", "EXISTS")
-    return [_changed(reader, reader.peek())]
+    return [changed(reader)]
 
 
 def _change(reader: Reader) -> list[Clause]:
     reader.take("COLUMN")
     reader.take("IF", "EXISTS")
-    reader.name()
-    return [_changed(reader, reader.peek())]
-
-
-def _changed(reader: Reader, _: str) -> Clause:
-    column, _definition = read_column(reader)
-    _place(reader)
-    return NotCarried(
-        f"another definition of column {column.name}",
-        "it may change values of rows that are there, by the type that the column had before, which the log does not "
-        "tell",
-    )
+    return [changed(reader, reader.name())]
 
 
 def _alter(reader: Reader) -> list[Clause]:
@@ -257,8 +249,7 @@ def _alter(reader: Reader) -> list[Clause]:
 
 
 def _convert(reader: Reader) -> list[Clause]:
-    _past(reader)
-    return [NotCarried("CONVERT", "it may change the types and the order of texts in rows that are there")]
+    return [converted(reader)]
 
 
 def _partition(reader: Reader) -> list[Clause]:

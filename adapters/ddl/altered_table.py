@@ -11,12 +11,15 @@ from collections.abc import Sequence
 
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import add_column, renamed
+from tidelock.adapters.ddl.changed_table import Before, ChangedTable
 from tidelock.adapters.ddl.operations import (
     AddColumn,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
+    ChangeColumn,
     Clause,
+    ConvertTexts,
     DropColumn,
     DropIndex,
     DropPrimaryKey,
@@ -34,17 +37,29 @@ from tidelock.engine.model.schema import TargetTable
 
 
 def alter_table(
-    alter: AlterTable, place: TableName, table: TargetTable, dialect: Dialect, rules: DdlRules
+    alter: AlterTable,
+    place: TableName,
+    table: TargetTable,
+    dialect: Dialect,
+    rules: DdlRules,
+    before: Before = Before(),
 ) -> list[str]:
-    """Returns the statements that do what is still to be done of `alter` at `table`.  Raises NotFollowed."""
-    return _Altered(alter, place, table, dialect, rules).statements()
+    """Returns the statements that do what is still to be done of `alter` at `table`; `before`: the source's table just
+    before it.  Raises NotFollowed."""
+    return _Altered(alter, place, table, dialect, rules, before).statements()
 
 
 class _Altered:
     """One ALTER TABLE on its way to one table.  `shape`: the table as it is now."""
 
     def __init__(
-        self, alter: AlterTable, place: TableName, table: TargetTable, dialect: Dialect, rules: DdlRules
+        self,
+        alter: AlterTable,
+        place: TableName,
+        table: TargetTable,
+        dialect: Dialect,
+        rules: DdlRules,
+        before: Before,
     ) -> None:
         self._source, self._place, self._dialect, self._rules = alter.table, place, dialect, rules
         self._at = qualified(dialect, place)
@@ -52,6 +67,7 @@ class _Altered:
         clauses = [clause for clause in alter.clauses if not isinstance(clause, Rowless)]
         self._clauses = [clause for clause in clauses if self._follows(clause)]
         self._reused = _reused(self._clauses)
+        self._changes = ChangedTable(alter.table, place, self._shape, dialect, rules, before)
         self._rekeyed = any(isinstance(clause, AddPrimaryKey) for clause in self._clauses)
 
     def statements(self) -> list[str]:
@@ -62,7 +78,9 @@ class _Altered:
             )
         made: list[tuple[int, str]] = []
         for clause in self._clauses:
-            if self._reused or self._is_open(clause):
+            if isinstance(clause, ChangeColumn | ConvertTexts):
+                made += self._changes.written(clause)
+            elif self._reused or self._is_open(clause):
                 made += self._written(clause)
         if self._dialect == "mysql":
             return [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
@@ -262,12 +280,16 @@ def _reused(clauses: Sequence[Clause]) -> str:
             case RenameColumn() if clause.name.lower() != clause.to.lower():
                 given.add(clause.name.lower())
                 taken.append(clause.to)
+            case ChangeColumn() if clause.name.lower() != clause.new.name.lower():
+                given.add(clause.name.lower())
+                taken.append(clause.new.name)
             case AddColumn():
                 taken.append(clause.new.column.name)
     return next((name for name in taken if name.lower() in given), "")
 
 
 _WORDS: dict[type, str] = {
-    AddColumn: "ADD COLUMN", DropColumn: "DROP COLUMN", RenameColumn: "RENAME COLUMN", AddPrimaryKey: "a primary key",
+    AddColumn: "ADD COLUMN", DropColumn: "DROP COLUMN", RenameColumn: "RENAME COLUMN",
+    ChangeColumn: "MODIFY COLUMN", ConvertTexts: "CONVERT", AddPrimaryKey: "a primary key",
     DropPrimaryKey: "a primary key", AddUnique: "a unique index", DropIndex: "an index", RenameIndex: "an index",
 }  # fmt: skip

@@ -14,7 +14,9 @@ from typing import Final
 from tidelock.adapters.ddl.operations import (
     AddColumn,
     AlterTable,
+    ChangeColumn,
     Clause,
+    ConvertTexts,
     DropColumn,
     DropIndex,
     DropPrimaryKey,
@@ -89,6 +91,8 @@ def _require_kept(table: TableName, clause: Clause, target: TargetTable, rules: 
     match clause:
         case NotCarried():
             raise _uncertain(table, f"{clause.what}: {clause.why}")
+        case ChangeColumn() | ConvertTexts():
+            raise _uncertain(table, "a column is defined anew, and INSERT IGNORE makes of a value what fits")
         case RenameColumn():
             raise _uncertain(table, f"column {clause.name} is named {clause.to}, and the tool may have left its values")
         case DropColumn():

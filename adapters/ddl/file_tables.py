@@ -15,6 +15,7 @@ from tidelock.adapters.ddl.operations import (
     AddPrimaryKey,
     AddUnique,
     AlterTable,
+    ChangeColumn,
     Clause,
     CreateLike,
     CreateTable,
@@ -92,7 +93,12 @@ class FileTables:
             self.tables[name] = replace(table, columns=(*table.columns, *map(self._column, columns)))
 
     def _column(self, column: SourceColumn) -> TargetColumn:
-        return TargetColumn(column.name, column_type(column, self._dialect), nullable=column.nullable)
+        bare = replace(column, column=replace(column.column, charset=""), collation="")
+        texts = column.collation or column.column.charset  # a set without its collation: any of it
+        return TargetColumn(
+            column.name, column_type(bare, self._dialect), nullable=column.nullable,
+            collation=texts if self._dialect == "mysql" else "",
+        )  # fmt: skip
 
     def _altered(self, table: TargetTable, clause: Clause) -> TargetTable:
         match clause:
@@ -106,6 +112,11 @@ class FileTables:
             case RenameColumn():
                 columns = tuple(
                     replace(c, name=clause.to) if c.name.lower() == clause.name.lower() else c for c in table.columns
+                )
+                return replace(table, columns=columns)
+            case ChangeColumn():
+                columns = tuple(
+                    self._column(clause.new) if c.name.lower() == clause.name.lower() else c for c in table.columns
                 )
                 return replace(table, columns=columns)
             case DropPrimaryKey():
@@ -134,7 +145,8 @@ class FileTables:
         return "PRIMARY" if self._dialect == "mysql" else f"{table.table}_pkey"
 
     def _assumed(self, name: TableName, clauses: Sequence[Clause]) -> TargetTable:
-        names = dict.fromkeys(c.name for c in clauses if isinstance(c, DropColumn | RenameColumn))
+        named = (DropColumn, RenameColumn, ChangeColumn)
+        names = dict.fromkeys(c.name for c in clauses if isinstance(c, named))
         table = TargetTable(name, tuple(TargetColumn(column, "?") for column in names), ())
         for clause in clauses:
             if isinstance(clause, DropPrimaryKey):

@@ -10,8 +10,10 @@ from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import JSON
 from tidelock.adapters.ddl.altered_table import alter_table
+from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.exchanged import altered_by_exchange, exchanges
 from tidelock.adapters.ddl.index_names import IndexNames, named_like
+from tidelock.adapters.ddl.lexer import without_settings
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
@@ -113,7 +115,10 @@ class _Followed:
         if table is None:
             return []
         place, there = self._there(table)
-        return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules)
+        # A `SET STATEMENT` may say another mode than the session's.
+        is_bare = without_settings(self._ddl.statement) == self._ddl.statement
+        before = Before(self._ddl.former, self._ddl.sql_mode if is_bare else None)
+        return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules, before)
 
     def _there(self, table: TableName) -> tuple[TableName, TargetTable]:
         """Returns the target's table of one of the feed's, with its name.  Raises NotFollowed."""

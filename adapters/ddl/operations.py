@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.ddl.parser import NewColumn
-from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import TableName
 
 Kind: TypeAlias = Literal[
@@ -74,6 +74,30 @@ class RenameColumn(msgspec.Struct, frozen=True):
     kind: Kind = "rename_column"
 
 
+class ChangeColumn(msgspec.Struct, frozen=True):
+    """A column gets another definition, and another name where `new` has one.
+
+    `nullable`: as the definition says; None: it does not say.  `words`: the definition's default, comment and the like,
+    for MySQL and MariaDB.  `place`: the column behind which it goes, '' for the first place; None: it stays.
+    """
+
+    name: str
+    new: SourceColumn
+    nullable: bool | None = None
+    automatic: bool = False
+    words: str = ""
+    place: str | None = None
+    kind: Kind = "change_column"
+
+
+class ConvertTexts(msgspec.Struct, frozen=True):
+    """All texts of the table get a character set, and new columns too.  `collation`: '' for the set's own."""
+
+    charset: str
+    collation: str
+    kind: Kind = "change_column"
+
+
 class AddPrimaryKey(msgspec.Struct, frozen=True):
     """The table gets a primary key."""
 
@@ -127,8 +151,8 @@ class NotCarried(msgspec.Struct, frozen=True):
 
 
 Clause: TypeAlias = (
-    AddColumn | DropColumn | RenameColumn | AddPrimaryKey | DropPrimaryKey | AddUnique | DropIndex | RenameIndex
-    | Rowless | NotCarried
+    AddColumn | DropColumn | RenameColumn | ChangeColumn | ConvertTexts | AddPrimaryKey | DropPrimaryKey | AddUnique
+    | DropIndex | RenameIndex | Rowless | NotCarried
 )  # fmt: skip
 """What one clause of ALTER TABLE does."""
 

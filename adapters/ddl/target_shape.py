@@ -17,6 +17,17 @@ class TargetShape:
         """Returns the column of this name."""
         return self._columns.get(name.lower())
 
+    def in_front(self, name: str) -> str:
+        """Returns the column that stands in front of one, '' for the first."""
+        names = list(self._columns)
+        at = names.index(name.lower())
+        return self.spelled(names[at - 1]) if at else ""
+
+    @property
+    def columns(self) -> tuple[TargetColumn, ...]:
+        """The columns, in order."""
+        return self._table.columns
+
     def spelled(self, name: str) -> str:
         """Returns a column's name as the target spells it; one that it has not yet, as it is."""
         column = self.column(name)

@@ -6,7 +6,6 @@ with one; the system schemas, whose views are slow to open, are never asked for.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -103,6 +102,8 @@ class BlockingServer:
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Run a query in a thread and return its rows."""
+        import asyncio  # a reader of the log, which asks without it, does without it
+
         return await asyncio.to_thread(self.rows, sql, *args)
 
     def rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:

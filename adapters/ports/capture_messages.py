@@ -35,6 +35,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     need keep nothing for us; None: that is not known.  `reader_name`: the name of all readers of this log of which one
     alone is to read, at a source that has such names; the sessions of those before this one are over, and may be ended
     ('': that is not known).  `forms`: all that are kept of the tables; those that hold at `start` are in force.
+    `keeps_forms`: what the reader learns of tables is kept.
     `node`, `sites`: by which rule changes do not come back (`engine.capture.origin`), with the sites' names or without.
     `tables`: the target's, where some do, and `groups` of their columns (`engine.capture.echoes`).
     """
@@ -58,6 +59,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     sites: Sites | None = None
     tables: tuple[TargetTable, ...] = ()
     groups: dict[TableName, tuple[tuple[str, ...], ...]] = {}
+    keeps_forms: bool = False
 
 
 class Learned(msgspec.Struct, frozen=True):

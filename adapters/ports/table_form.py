@@ -1,9 +1,10 @@
 """The form of a source's table, as the reader of its log knows it: kept at the target, given back to the next reader.
 
-A log without statements (PostgreSQL's) tells a change of a table only by the difference from what was there before.  So
-what was there is kept, each form with the place of the log behind which it holds.  A reader that begins anew at a place
-goes by the last one of each table at or before it.  So it does no harm to keep a form before what is in the log at its
-place is applied; it must be kept before a checkpoint passes that place.
+A log without statements (PostgreSQL's) tells a change of a table only by the difference from what was there before, and
+one with statements (MySQL's) does not tell what a column was before one.  So what was there is kept, each form with the
+place of the log behind which it holds.  A reader that begins anew at a place goes by the last one of each table at or
+before it.  So it does no harm to keep a form before what is in the log at its place is applied; it must be kept before
+a checkpoint passes that place.
 """
 
 from __future__ import annotations

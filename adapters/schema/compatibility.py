@@ -62,6 +62,11 @@ def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared:
     return f"{target.type} {reason}; {wanted} would do" if reason else ""
 
 
+def same_type(one: str, other: str) -> bool:
+    """Tells whether two types of MySQL or MariaDB hold the same values, as each server spells them."""
+    return _no_width(without_comments(one)) == _no_width(without_comments(other))
+
+
 def _no_width(type_: str) -> str:
     """Returns a type without the display width of integers and ZEROFILL, which change no value, under one name."""
     type_ = type_.replace("geomcollection", "geometrycollection")

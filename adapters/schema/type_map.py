@@ -30,6 +30,10 @@ _POSTGRES_PLAIN = {
     Kind.BOOL: "boolean",
     Kind.OTHER: "text",
 }
+_POSTGRES_NAMES = {
+    "varchar": "character varying", "timestamptz": "timestamp with time zone", "decimal": "numeric",
+    "timestamp": "timestamp without time zone",
+}  # fmt: skip
 CHARACTERS = {Kind.DATE: 10, Kind.DATETIME: 19, Kind.TIMESTAMP: 19, Kind.TIME: 10, Kind.YEAR: 4} | {
     Kind.UUID: 36,
     Kind.INET4: 15,
@@ -68,6 +72,18 @@ class Type(NamedTuple):
     def first(self, default: int) -> int:
         """Returns the first number of the type, or `default`."""
         return self.numbers[0] if self.numbers else default
+
+
+def same_postgres_type(one: str, other: str) -> bool:
+    """Tells whether two spellings are of one type of PostgreSQL."""
+    return _postgres_name(one) == _postgres_name(other)
+
+
+def _postgres_name(text: str) -> tuple[str, tuple[int, ...]]:
+    """Returns a type's name, as PostgreSQL's catalogue has it, and its numbers."""
+    type_ = Type.of(text)
+    numbers = (*type_.numbers, 0) if type_.base in ("numeric", "decimal") and len(type_.numbers) == 1 else type_.numbers
+    return _POSTGRES_NAMES.get(type_.base, type_.base), numbers
 
 
 def postgres_type(column: Column) -> str:

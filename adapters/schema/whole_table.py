@@ -239,7 +239,7 @@ class WholeTableMaker:
                 self._leave_out(f"CHECK {name} ({clause})", str(reason))
         if self._to == "postgres" and self._from != "postgres":
             made += [
-                (_short(f"{self._table.table}_{c.name}_label"), labels_check(c))
+                (label_check_name(self._table, c.name), labels_check(c))
                 for c in self._made.columns
                 if c.column.kind is Kind.ENUM and c.column.labels and not c.generated
             ]
@@ -267,6 +267,11 @@ def _has(table: SourceTable, index: PlainIndex) -> bool:
     columns = tuple(part.column for part in index.parts)
     plain = all(part.column and not part.prefix for part in index.parts)
     return plain and any(u.columns[: len(columns)] == columns and not u.opaque for u in table.uniques)
+
+
+def label_check_name(table: TableName, column: str) -> str:
+    """Returns what the check of an ENUM is named at PostgreSQL."""
+    return _short(f"{table.table}_{column}_label")
 
 
 def labels_check(column: SourceColumn) -> str:

@@ -52,6 +52,10 @@ class FeedLog(ABC):
         """Returns a chunk that is a statement, with what that does."""
         return statement
 
+    def met(self, chunk: SourceChunk) -> SourceChunk:
+        """Returns a chunk that is no statement, which some take note of."""
+        return chunk
+
     @abstractmethod
     def log_end(self) -> Position:
         """Returns where the log ends, or a place behind that.  Raises SourceError."""
@@ -102,4 +106,4 @@ class FeedLog(ABC):
 
     def _read(self, chunk: SourceChunk) -> SourceChunk:
         is_statement = chunk.transactions and chunk.transactions[0].ddl is not None
-        return self.understood(chunk) if is_statement else chunk
+        return self.understood(chunk) if is_statement else self.met(chunk)

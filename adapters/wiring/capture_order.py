@@ -41,6 +41,7 @@ def order_of(
     forms: Sequence[TableForm] = (),
     tables: Sequence[TargetTable] = (),
     policies: Mapping[TableName, TableWords] = NO_POLICIES,
+    keeps_forms: bool = False,
 ) -> CaptureOrder:
     """Returns the order.  `policies`: those by which the engine writes, from which groups of columns are taken; the
     others as `CaptureOrder` has them."""
@@ -62,6 +63,7 @@ def order_of(
         stored=stored,
         reader_name=reader_name,
         forms=tuple(forms),
+        keeps_forms=keeps_forms,
         tables=tuple(tables) if echoes else (),
         groups={name: _columns(policies[name]) for name in policies if policies[name].groups} if echoes else {},
     )

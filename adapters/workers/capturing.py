@@ -13,7 +13,7 @@ from typing import Final
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Learned, Unanswered
 from tidelock.adapters.ports.source import LogReader
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.wiring.sources import keeps_for_us, source_of
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.adapters.workers.group_commit import FlushBuffer, TooLarge
 from tidelock.engine.cluster.log_partitioner import NoGroup
 from tidelock.engine.model.records import Position
@@ -49,7 +49,7 @@ class Capturing:
         """Reads until that fails; then the buffer says why."""
         fail = self._buffer.fail
         try:
-            if keeps_for_us(self._order.source):
+            if self._order.keeps_forms:
                 self._learned(Learned()).wait()  # what was learned by those before is settled then
             self._read(source_of(self._order.source).reader(self._order))
         except SourceError as error:

@@ -18,7 +18,6 @@ from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, News, SoleWriter
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.runtime import long_statement
-from tidelock.adapters.wiring.sources import keeps_for_us
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
 from tidelock.adapters.workers.publisher import PublisherProcess
@@ -117,8 +116,7 @@ class CoordinatorTerm:
         self._epoch = taken.epoch
         self._tables = list(taken.tables)
         self._mailbox.insert(0, taken)
-        if keeps_for_us(self._feed.source_url):
-            self._publishing.forms = PublisherForms(self._feed, taken.epoch)
+        self._publishing.forms = PublisherForms(self._feed, taken.epoch)
         self._start(self._write())
         self._start(self._drive())
         self._start(self._look_after_log())

@@ -188,6 +188,7 @@ class Publishing:
                 stored=self._stored or effect.start,
                 reader_name=reader_name(self._feed),
                 forms=forms,
+                keeps_forms=True,
             ),
             log=self._url,
             topic=self._topic,

@@ -273,6 +273,29 @@ class ToldChange(msgspec.Struct, frozen=True, array_like=True):
     name: TableName | None = None
 
 
+class FormerColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column of a MySQL or MariaDB source as it was at a place of the log.
+
+    `type`: as the server spells it (COLUMN_TYPE).  `automatic`: AUTO_INCREMENT.  `generated`: the server computes it.
+    A text's `charset` is '' where it is whatever the table had as its default when the column was made.
+    """
+
+    column: Column
+    type: str
+    nullable: bool = True
+    collation: str = ""
+    automatic: bool = False
+    generated: bool = False
+
+
+class FormerTable(msgspec.Struct, frozen=True, array_like=True):
+    """A table of a MySQL or MariaDB source as it was at a place of the log.  `charset`, `collation`: its default."""
+
+    columns: tuple[FormerColumn, ...]
+    charset: str = ""
+    collation: str = ""
+
+
 class Ddl(msgspec.Struct, frozen=True, array_like=True):
     """A statement in the log that changes no rows; `schema` is the session's default database.
 
@@ -284,6 +307,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     machine of a feed with sites the source is one of them.  `back`: so is the target: the statement has run there.
     `elsewhere`: it was made at another site than the one whose statements are taken: at which, and which one that is.
     `told`: what an ALTERED does besides, where the log tells it and not a statement.
+    `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
+    it was before that; None: that is not known.
     """
 
     schema: str
@@ -299,6 +324,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     back: bool = False
     elsewhere: tuple[str, str] | None = None
     told: ToldChange | None = None
+    sql_mode: int | None = None
+    former: FormerTable | None = None
 
 
 class LogBatch(msgspec.Struct, array_like=True):

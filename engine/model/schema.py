@@ -42,6 +42,7 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
     `type`: as the target spells it in DDL (`character varying(64)`, `bigint unsigned`), lower case.
     `generated`: the target computes it, so it is never written.
     `equality`: how an index over the column compares it.
+    `collation`: of a text at MySQL and MariaDB, as they name it; '' where it is not known.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
     generated: bool = False
     default: bool = False
     equality: Equality = Equality.EXACT
+    collation: str = ""
 
 
 class UniqueKey(msgspec.Struct, frozen=True, array_like=True):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, Assembly
+from tidelock.adapters.mysql.binlog.events import Query
 from tidelock.adapters.mysql.binlog.row_compiler import DELETE, INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.tables import Role
 from tidelock.adapters.mysql.gtid import NoGtids
@@ -61,7 +62,7 @@ def feed(assembly: Assembly, event: tuple[str, int, int], log_end: int) -> None:
         case "receipts dropped":
             assembly.rows(DELETE, TABLES[Role.MARKER], bytes([count]), 0, size)
         case "statement":
-            assembly.statement("shop", "CREATE TABLE … SELECT", log_end, 7, False)
+            assembly.statement(Query("shop", "CREATE TABLE … SELECT"), log_end, 7, False)
 
 
 def reader(place: Position = Position(FILE, START)) -> Assembly:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tidelock.adapters.mysql.binlog.events import HEADER, HEADER_SIZE
+from tidelock.adapters.mysql.binlog.events import HEADER, HEADER_SIZE, Query
 from tidelock.adapters.mysql.binlog.history import other_transaction
 from tidelock.adapters.mysql.binlog.log_state import LogState
 from tidelock.adapters.mysql.binlog.row_compiler import INSERT, UPDATE
@@ -257,7 +257,7 @@ class Assembly:
                 f"changes tables of MyISAM, Aria or MEMORY: keep those out of transactions; {RESYNC}",
             )
 
-    def statement(self, schema: str, statement: str, end: int, when_us: int, alone: bool) -> None:
+    def statement(self, query: Query, end: int, when_us: int, alone: bool) -> None:
         """Take a DDL statement; `alone`: it is the whole group, else rows and a commit follow."""
         state = self.state
         self.flush()
@@ -269,7 +269,9 @@ class Assembly:
             state.ordinal += 1
         if taken >= self._skip:
             transaction = self._taken(end if alone else state.boundary, complete=alone)
-            transaction.ddl = Ddl(schema, statement, state.source, state.number)
+            transaction.ddl = Ddl(
+                query.schema, query.statement, state.source, state.number, sql_mode=query.sql_mode
+            )
             state.done.append(transaction)
         if alone:
             self._close(end)

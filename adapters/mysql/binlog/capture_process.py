@@ -14,7 +14,7 @@ import msgspec
 from tidelock.adapters.mysql.binlog.batch_frames import FrameEncoder
 from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
 from tidelock.adapters.mysql.binlog.probe import prove_receipts
-from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, CaptureOrder, Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, CaptureOrder, Failed, Unanswered
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.frames import send
 from tidelock.adapters.source.capture_start import run
@@ -28,6 +28,8 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
         if order.sites is not None:
             prove_receipts(order)
         for batch in log.batches():
+            if learned := log.take_learned():
+                send(channel, FORMS, msgspec.msgpack.encode(learned))
             encoder.send(batch, channel)
             if (now := log.unanswered) != told:
                 told = now

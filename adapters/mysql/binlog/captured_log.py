@@ -13,6 +13,8 @@ from tidelock.adapters.mysql.binlog.fed_statements import with_path
 from tidelock.adapters.mysql.binlog.log_ends import current_position
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
+from tidelock.adapters.mysql.binlog.table_history import TableHistory
+from tidelock.adapters.mysql.binlog.table_look import TableLook
 from tidelock.adapters.mysql.charsets import lenient_decoder
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint
 from tidelock.adapters.mysql.spellings import SPELLINGS
@@ -29,6 +31,9 @@ class CapturedLog(FeedLog):
     def __init__(self, order: CaptureOrder) -> None:
         super().__init__(order)
         self._scheme = order.source.scheme
+        self._history: TableHistory | None = None
+        if order.keeps_forms:
+            self._history = TableHistory(order.start, order.forms, TableLook(order.source, self._mapping), self.wanted)
         self._reader = BinlogReader(
             reader_endpoint(order.source),
             server_id=order.server_id,
@@ -53,15 +58,25 @@ class CapturedLog(FeedLog):
         return self._reader.image_columns
 
     def batches(self) -> Iterator[LogBatch]:
+        if self._history is not None:
+            self._history.begin()
         return self.taken(self._reader, self._reader.steps())
 
     def understood(self, statement: SourceChunk) -> SourceChunk:
         read = classified(statement, self._scheme, folded=self._reader.folded)
         first = read.transactions[0]
+        if self._history is not None and first.ddl is not None:
+            first = msgspec.structs.replace(first, ddl=self._history.passed(first.ddl, read.last))
+            read = msgspec.structs.replace(read, transactions=[first])
         if self._order.sites is None or first.ddl is None:
             return read
         known = with_path(first.ddl, self._order.source, self._order.own)
         return msgspec.structs.replace(read, transactions=[msgspec.structs.replace(first, ddl=known)])
+
+    def met(self, chunk: SourceChunk) -> SourceChunk:
+        if self._history is not None:
+            self._history.met(chunk)
+        return chunk
 
     def log_end(self) -> Position:
         address = reader_endpoint(self._order.source)
@@ -101,8 +116,8 @@ class CapturedLog(FeedLog):
         """Does nothing."""
 
     def take_learned(self) -> Learned:
-        """Returns nothing: the log has the statements that change tables."""
-        return Learned()
+        """Returns the tables as they are behind statements of the log."""
+        return Learned(self._history.take_learned() if self._history is not None else ())
 
     def close(self) -> None:
         self._reader.close()

@@ -277,7 +277,7 @@ class EventHandlers:
             case QueryKind.XA_DECIDED:
                 self._xa_decided(query.statement)
             case QueryKind.DDL:
-                assembly.statement(*query, state.offset, state.when * 1_000_000, not state.begun)
+                assembly.statement(query, state.offset, state.when * 1_000_000, not state.begun)
             case QueryKind.ROWS:
                 self._statement_format(query.statement)
             case QueryKind.EMPTIED | QueryKind.HARMLESS | QueryKind.EMPTY:

@@ -52,10 +52,11 @@ Gtid: TypeAlias = tuple[str, int, int, int]
 
 
 class Query(NamedTuple):
-    """A statement in the log, with the schema that was the default for it."""
+    """A statement in the log, with the schema that was the default for it, and the bits of the session's `sql_mode`."""
 
     schema: str
     statement: str
+    sql_mode: int | None = None
 
 
 def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
@@ -169,7 +170,7 @@ def mariadb_gtid(b: bytes, p: int) -> tuple[str, int, int]:
 
 
 _STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4}
-_CHARSET_STATUS, _CATALOG_STATUS = 4, 6
+_MODE_STATUS, _CHARSET_STATUS, _CATALOG_STATUS = 1, 4, 6
 
 
 def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
@@ -178,7 +179,8 @@ def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
     status = p + 13
     schema = status + status_size
     text = b[schema + schema_size + 1 : end] if plain is None else plain
-    return Query(b[schema : schema + schema_size].decode(), _decoded(text, _client_charset(b, status, schema)))
+    charset, mode = _session(b, status, schema)
+    return Query(b[schema : schema + schema_size].decode(), _decoded(text, charset), mode)
 
 
 def query_text_at(b: bytes, p: int) -> int:
@@ -186,19 +188,23 @@ def query_text_at(b: bytes, p: int) -> int:
     return p + 13 + int.from_bytes(b[p + 11 : p + 13], "little") + b[p + 8] + 1
 
 
-def _client_charset(b: bytes, p: int, end: int) -> str:
-    """The charset of the statement, in a status variable that at most four others precede."""
+def _session(b: bytes, p: int, end: int) -> tuple[str, int | None]:
+    """The charset of the statement and the session's `sql_mode`, in status variables that four others may precede."""
+    charset, mode = "utf8mb4", None
     while p < end:
         code = b[p]
         if code == _CHARSET_STATUS:
-            return charset_of(int.from_bytes(b[p + 1 : p + 3], "little")) or "utf8mb4"
+            charset = charset_of(int.from_bytes(b[p + 1 : p + 3], "little")) or charset
+            break
         if code == _CATALOG_STATUS:
             p += 2 + b[p + 1]
         elif code in _STATUS_SIZES:
+            if code == _MODE_STATUS:
+                mode = int.from_bytes(b[p + 1 : p + 9], "little")
             p += 1 + _STATUS_SIZES[code]
         else:
             break
-    return "utf8mb4"
+    return charset, mode
 
 
 def _decoded(text: bytes, charset: str) -> str:

@@ -15,16 +15,27 @@ from tidelock.engine.model.records import Position
 
 def current_position(connection: pymysql.Connection[Any]) -> Position:
     """The end of the log, with the GTID set at that very place.  Raises UnsuitableLog where there is no log."""
+    status = _status(connection)
+    file, offset = str(status[0]), int(status[1])
+    if flavor(connection).is_mariadb:
+        return Position(file, offset, gtids=mariadb_gtids(connection, file, offset))
+    executed = str(status[4]).replace("\n", "") if variable(connection, "gtid_mode") == "ON" else ""
+    return Position(file, offset, gtids=executed)
+
+
+def current_place(connection: pymysql.Connection[Any]) -> Position:
+    """The end of the log by file and offset alone.  Raises UnsuitableLog where there is no log."""
+    status = _status(connection)
+    return Position(str(status[0]), int(status[1]))
+
+
+def _status(connection: pymysql.Connection[Any]) -> tuple[Any, ...]:
     kind = flavor(connection)
     modern = not kind.is_mariadb and kind.version >= (8, 2, 0)
     found = rows(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not found:
         raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
-    file, offset = str(found[0][0]), int(found[0][1])
-    if kind.is_mariadb:
-        return Position(file, offset, gtids=mariadb_gtids(connection, file, offset))
-    executed = str(found[0][4]).replace("\n", "") if variable(connection, "gtid_mode") == "ON" else ""
-    return Position(file, offset, gtids=executed)
+    return tuple(found[0])
 
 
 def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:

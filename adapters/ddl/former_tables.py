@@ -1,0 +1,195 @@
+"""The tables of a MySQL or MariaDB source, moved forward by the statements of its log.
+
+What a statement does to a table that is known is known as well, or the table is not known any more behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXTS
+from tidelock.adapters.ddl.lexer import NotPlain, Reader
+from tidelock.adapters.ddl.operations import (
+    AddColumn,
+    AddPrimaryKey,
+    AddUnique,
+    AlterTable,
+    ChangeColumn,
+    Clause,
+    ConvertTexts,
+    CreateLike,
+    DropColumn,
+    DropIndex,
+    DropPrimaryKey,
+    DropTable,
+    Operation,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    Rowless,
+)
+from tidelock.adapters.ddl.parser import added, created
+from tidelock.adapters.ddl.statement import operations, plain
+from tidelock.adapters.schema.source_table import SourceColumn
+from tidelock.engine.model.records import Ddl, DdlKind, FormerColumn, FormerTable, TableName
+
+
+def moved(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, FormerTable | None]:
+    """Returns the tables that a statement changes, of those that are known or that it makes, as they are behind it;
+    None: gone, or not known any more."""
+    if ddl.kind is DdlKind.TRUNCATE or (ddl.kind is DdlKind.UNRELATED and not ddl.tables):
+        return {}
+    if not ddl.tables:
+        return {name: None for name in tables if not ddl.databases or name.schema in ddl.databases}
+    try:
+        if ddl.kind is DdlKind.CREATE_TABLE:
+            return _created(ddl, tables)
+        if ddl.kind is DdlKind.ADD_COLUMN:
+            _, columns = added(plain(ddl, "ALTER", "TABLE"), ddl.schema)
+            return _clauses(ddl.tables[0], tuple(map(AddColumn, columns)), tables)
+        found: dict[TableName, FormerTable | None] = {}
+        before = dict(tables)
+        for one in operations(ddl):
+            made = _moved_by(one, ddl, before)
+            found |= made
+            before |= {name: table for name, table in made.items() if table is not None}
+            for name in [name for name, table in made.items() if table is None]:
+                before.pop(name, None)
+    except NotPlain:
+        return dict.fromkeys(ddl.tables)
+    return found
+
+
+def _created(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, FormerTable | None]:
+    """Returns a table that is made.  `IF NOT EXISTS` changes nothing where it was there, and is logged all the same."""
+    name = ddl.tables[0]
+    if plain(ddl, "CREATE", "TABLE").take("IF", "NOT", "EXISTS"):
+        return {} if name in tables else {name: None}
+    source = created(plain(ddl, "CREATE", "TABLE"), ddl.schema)
+    table = FormerTable((), *_default_texts(plain(ddl, "CREATE", "TABLE")))
+    counted = _counted(plain(ddl, "CREATE", "TABLE"))
+    columns = tuple(
+        replace(_with_texts(_column(column), table), automatic=column.name == counted) for column in source.columns
+    )
+    return {name: replace(table, columns=columns)}
+
+
+def _counted(reader: Reader) -> str:
+    """Returns the column of a CREATE TABLE that is AUTO_INCREMENT; '' for none."""
+    while reader.peek() != "(":
+        reader.next()
+    reader.expect("(")
+    name = reader.next().text
+    while not reader.ended and reader.peek() != ")":
+        if reader.peek() == "(":
+            reader.skip_group()
+        elif reader.take("AUTO_INCREMENT"):
+            return name
+        elif reader.take(","):
+            name = reader.next().text
+        else:
+            reader.next()
+    return ""
+
+
+def _default_texts(reader: Reader) -> tuple[str, str]:
+    """Returns character set and collation that a CREATE TABLE says for texts without their own; '' for none."""
+    charset = collation = ""
+    while not reader.ended:
+        if reader.peek() == "(":
+            reader.skip_group()
+        elif reader.take("CHARACTER", "SET") or reader.take("CHARSET"):
+            reader.take("=")
+            charset = reader.name().lower()
+        elif reader.take("COLLATE"):
+            reader.take("=")
+            collation = reader.name().lower()
+        else:
+            reader.next()
+    return charset or collation.partition("_")[0], collation
+
+
+def _column(column: SourceColumn) -> FormerColumn:
+    return FormerColumn(column.column, column.type, column.nullable, column.collation)
+
+
+def _moved_by(
+    one: Operation, ddl: Ddl, tables: Mapping[TableName, FormerTable]
+) -> dict[TableName, FormerTable | None]:
+    name = _logged(one.table, ddl)
+    match one:
+        case AlterTable():
+            return _clauses(name, one.clauses, tables)
+        case RenameTable():
+            return {name: None, _logged(one.to, ddl): tables.get(name)}
+        case CreateLike() if name not in tables:
+            return {name: tables.get(_logged(one.like, ddl))}
+        case DropTable():
+            return {name: None}
+    return {name: None}
+
+
+def _logged(name: TableName, ddl: Ddl) -> TableName:
+    """Returns a table's name as the log's rows have it."""
+    folded = TableName(name.schema.lower(), name.table.lower())
+    return folded if name not in ddl.tables and folded in ddl.tables else name
+
+
+def _clauses(
+    name: TableName, clauses: tuple[Clause, ...], tables: Mapping[TableName, FormerTable]
+) -> dict[TableName, FormerTable | None]:
+    table = tables.get(name)
+    if table is None:
+        return {name: None}
+    behind: FormerTable | None = table
+    for clause in clauses:
+        behind = behind and _behind(behind, clause)
+    return {} if behind == table else {name: behind}
+
+
+def _behind(table: FormerTable, clause: Clause) -> FormerTable | None:
+    """Returns a table behind one clause; None: that is not known."""
+    match clause:
+        case AddColumn():
+            if _has(table, clause.new.column.name):  # IF NOT EXISTS
+                return table
+            return replace(table, columns=(*table.columns, _with_texts(_column(clause.new.column), table)))
+        case DropColumn():
+            kept = tuple(c for c in table.columns if c.column.name.lower() != clause.name.lower())
+            return replace(table, columns=kept)
+        case RenameColumn():
+            return _changed(table, clause.name, lambda c: replace(c, column=replace(c.column, name=clause.to)))
+        case ChangeColumn():
+            new = clause.new  # part of a key, it is NOT NULL without a word of that
+            nullable = clause.nullable is not False and not clause.automatic
+            made = FormerColumn(new.column, new.type, nullable, new.collation, clause.automatic)
+            return _changed(table, clause.name, lambda _: _with_texts(made, table))
+        case ConvertTexts():
+            return None  # a TEXT may have become a longer type
+        case AddPrimaryKey():
+            named = {name.lower() for name in clause.columns}
+            keyed = tuple(replace(c, nullable=c.nullable and c.column.name.lower() not in named) for c in table.columns)
+            return replace(table, columns=keyed)
+        case DropPrimaryKey() | AddUnique() | DropIndex() | RenameIndex():
+            return table
+        case Rowless() if clause.what != TEXT_DEFAULT:
+            return table
+    return None
+
+
+def _with_texts(column: FormerColumn, table: FormerTable) -> FormerColumn:
+    """Returns a column with the table's character set, where it has none of its own."""
+    if column.column.kind not in TEXTS or column.column.charset:
+        return column
+    return replace(column, column=replace(column.column, charset=table.charset), collation=table.collation)
+
+
+def _has(table: FormerTable, name: str) -> bool:
+    return any(c.column.name.lower() == name.lower() for c in table.columns)
+
+
+def _changed(table: FormerTable, name: str, change: Callable[[FormerColumn], FormerColumn]) -> FormerTable:
+    columns = tuple(change(c) if c.column.name.lower() == name.lower() else c for c in table.columns)
+    return replace(table, columns=columns)

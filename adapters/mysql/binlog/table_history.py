@@ -1,0 +1,215 @@
+"""The tables of a MySQL or MariaDB source as they were at each place of its log.
+
+What is known of a table comes from a look at the catalogue (`table_look`): it holds from the place on behind which no
+statement has changed the table, once the log is read up to the place of the look.  From there each statement of the
+log moves it forward (`ddl.former_tables`), or it is looked at anew.  Each form is kept with the place from which on it
+holds (`ports.table_form`), before what is behind that place is told.  So a reader that begins before a statement, after
+a crash or a long stop, goes by the form of then, although the catalogue has another one now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.mysql.binlog.table_look import Look
+from tidelock.adapters.ports.table_form import TableForm
+from tidelock.engine.model import lineage
+from tidelock.engine.model.records import (
+    Column,
+    Ddl,
+    DdlKind,
+    FormerTable,
+    Kind,
+    Position,
+    Shape,
+    SourceChunk,
+    TableName,
+)
+
+
+class _Words(msgspec.Struct, frozen=True, array_like=True):
+    """What a `TableForm` says.  `server`: whose log its place is of; `table`: None where it is gone or not known."""
+
+    server: str
+    table: FormerTable | None
+
+
+_TEXTS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET)
+_COMPARED: Final = (Kind.INT, Kind.DECIMAL, Kind.ENUM, Kind.SET, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(_Words).decode
+
+
+class TableHistory:
+    """Follows the tables that are `wanted` while a log is read.  `kept`: the forms that are; `look`: at the catalogue,
+    but for tables that are known."""
+
+    def __init__(
+        self,
+        start: Position,
+        kept: Iterable[TableForm],
+        look: Callable[[Collection[TableName]], Look],
+        wanted: Callable[[TableName], bool],
+    ) -> None:
+        self._start, self._kept, self._look, self._wanted = start, tuple(kept), look, wanted
+        self._tables: dict[TableName, FormerTable] = {}
+        self._partly: set[TableName] = set()  # those of which a statement alone has told
+        self._since: dict[TableName, Position] = {}  # the place of the last statement about a table
+        self._floor: Position | None = start  # of one which may have been about any; None: not read so far
+        self._pending: Look | None = None
+        self._stale = False
+        self._server = ""
+        self._is_there = False  # places that are read are those of the server's own log
+        self._learned: list[TableForm] = []
+
+    def begin(self) -> None:
+        """Takes up what is kept, and looks at the other tables.  Raises SourceError."""
+        proof = lineage.decode(self._start.proof)
+        self._server = proof.server if proof is not None else ""
+        for form in sorted(self._kept, key=lambda one: one.place.order):
+            words = _DECODE(form.words)
+            if form.place.order <= self._start.order and words.server == self._server:
+                self._tables.pop(form.table, None)
+                if words.table is not None:
+                    self._tables[form.table] = words.table
+        self._pending = self._look(self._tables.keys())
+        self._is_there = self._pending.server == self._server
+        if not self._is_there:  # no place of the other server's log is one of this one's
+            self._server, self._floor = self._pending.server, None
+            if self._tables:
+                self._tables.clear()
+                self._pending = self._look(())
+        self._settle(self._start)
+
+    def met(self, chunk: SourceChunk) -> None:
+        """Notes a chunk that is no statement.  Raises SourceError."""
+        self._arrive(chunk.last)
+        self._settle(chunk.last)
+        for shape in chunk.shapes.values():
+            self._compare(shape, chunk.last)
+        if self._stale and self._pending is None:
+            self._look_again()
+
+    def passed(self, ddl: Ddl, end: Position) -> Ddl:
+        """Returns a statement with its table as it was before; `end`: the place behind it.  Raises SourceError."""
+        from tidelock.adapters.ddl.former_tables import moved  # DDL is rare
+
+        self._arrive(end)
+        if self._pending is not None and end.order[:2] > self._pending.place.order[:2]:
+            self._settle(end)  # it begins at the place of the look, or behind it
+        former = self._tables.get(ddl.tables[0]) if ddl.tables else None
+        for name, table in moved(ddl, self._tables).items():
+            if self._wanted(name):
+                self._note(name, table, end)
+        if not ddl.tables and ddl.kind is not DdlKind.UNRELATED:
+            self._pending, self._floor, self._stale = None, end, True
+        if ddl.kind is DdlKind.CREATE_TABLE and ddl.tables[0] in self._tables:
+            self._partly.add(ddl.tables[0])
+            self._stale = True
+        return ddl if former is None else msgspec.structs.replace(ddl, former=former)
+
+    def take_learned(self) -> tuple[TableForm, ...]:
+        """Returns the forms that were learned since the last call."""
+        learned, self._learned = self._learned, []
+        return tuple(learned)
+
+    def _compare(self, shape: Shape, place: Position) -> None:
+        """Compares what is known of a table with what its rows tell, which may be more: a character set that was left
+        to a default."""
+        table = self._tables.get(shape.name)
+        if table is None:
+            return
+        if is_contradicted(table, shape):
+            self._note(shape.name, None, place)
+        elif (filled := with_default(table, shape)) != table:
+            self._tables[shape.name] = filled
+            self._learn(shape.name, filled, place)
+
+    # ------------------------------------------------------------------ looks
+
+    def _look_again(self) -> None:
+        self._pending, self._stale = self._look(self._tables.keys() - self._partly), False
+
+    def _arrive(self, place: Position) -> None:
+        if not self._is_there and place.order[:2] != self._start.order[:2]:
+            proof = lineage.decode(place.proof)
+            self._is_there = proof is not None and proof.server == self._server
+        if self._is_there:
+            self._floor = self._floor or place
+
+    def _settle(self, place: Position) -> None:
+        """Takes what was seen of tables, once the log is read up to the place of the look."""
+        seen = self._pending
+        if seen is None or not self._is_there or place.order[:2] < seen.place.order[:2]:
+            return
+        self._pending = None
+        if seen.server != self._server:
+            return
+        floor = self._floor or place
+        for name, table in seen.tables.items():
+            since = max(self._since.get(name, floor), floor, key=lambda one: one.order)
+            self._partly.discard(name)
+            self._tables[name] = table
+            self._learn(name, table, since)
+
+    def _note(self, name: TableName, table: FormerTable | None, place: Position) -> None:
+        if self._pending is not None:
+            self._pending.tables.pop(name, None)
+        self._since[name] = place
+        if table is None:
+            self._tables.pop(name, None)
+            self._partly.discard(name)
+            self._stale = True
+        else:
+            self._tables[name] = table
+        self._learn(name, table, place)
+
+    def _learn(self, name: TableName, table: FormerTable | None, place: Position) -> None:
+        words = _ENCODE(_Words(self._server, table)).decode()
+        # Forms of a table are told apart by offset and rows alone, so the file is a part of them: less than no row is
+        # no other place.
+        at = Position(place.file, place.offset, -place.order[0])
+        self._learned.append(TableForm(_number(name), name, at, words))
+
+
+def is_contradicted(table: FormerTable, shape: Shape) -> bool:
+    """Tells whether rows of the log have columns that the table has not, or has in another way: it was changed without
+    a statement in the log.  What each says in a way of its own (JSON, UUID) is not compared."""
+    known = {one.column.name: one.column for one in table.columns}
+    return any(
+        column.name not in known
+        or (column.kind in _COMPARED and known[column.name].kind in _COMPARED and _bare(column, known) != column)
+        for column in shape.columns
+    )
+
+
+def with_default(table: FormerTable, shape: Shape) -> FormerTable:
+    """Returns a table with the character set that rows of the log tell of texts for which a statement said none."""
+    told = {column.name: column.charset for column in shape.columns}
+    texts = [one.column for one in table.columns if one.column.kind in _TEXTS and not one.column.charset]
+    charset = next((told[one.name] for one in texts if told.get(one.name)), "")
+    if not charset or table.charset:
+        return table
+    names = {one.name for one in texts}
+    columns = tuple(
+        msgspec.structs.replace(one, column=msgspec.structs.replace(one.column, charset=charset))
+        if one.column.name in names else one
+        for one in table.columns
+    )  # fmt: skip
+    return msgspec.structs.replace(table, columns=columns, charset=charset)
+
+
+def _bare(column: Column, known: dict[str, Column]) -> Column:
+    """Returns the known column as the log has it, without what depends on when its default was told."""
+    other = known[column.name]
+    return msgspec.structs.replace(other, charset=column.charset)
+
+
+def _number(name: TableName) -> int:
+    """Returns a number for a table: MySQL has none that is its own."""
+    digest = hashlib.blake2b(f"{name.schema}\0{name.table}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,158 @@
+"""The tables of a source at the places of its log: from looks at the catalogue, statements and what was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.former_tables import moved
+from tidelock.adapters.mysql.binlog.table_history import TableHistory
+from tidelock.adapters.mysql.binlog.table_look import Look
+from tidelock.adapters.ports.table_form import KnownForms, TableForm
+from tidelock.engine.model import lineage
+from tidelock.engine.model.records import Column, Ddl, FormerTable, Kind, Position, Shape, SourceChunk, TableName
+
+T = TableName("shop", "t")
+
+
+def at(offset: int, server: str = "one", file: str = "bin.000002") -> Position:
+    return Position(file, offset, proof=lineage.encode(lineage.Proof(server, 0)))
+
+
+def table(columns: str) -> FormerTable:
+    found = moved(classify(Ddl("shop", f"CREATE TABLE t ({columns})", "0-1", 6), "mysql"), {})[T]
+    assert found is not None
+    return found
+
+
+OLD, NEW = table("id int, a smallint"), table("id int, a bigint")
+
+
+class Catalogue:
+    """What is seen at each look, the last one again and again.  `known`: what was not asked for."""
+
+    def __init__(self, *looks: Look) -> None:
+        self.looks, self.known = list(looks), list[set[TableName]]()
+
+    def __call__(self, known: Collection[TableName]) -> Look:
+        self.known.append(set(known))
+        seen = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return Look(seen.server, seen.place, {name: one for name, one in seen.tables.items() if name not in known})
+
+
+def history(catalogue: Catalogue, start: Position, kept: Iterable[TableForm] = ()) -> TableHistory:
+    made = TableHistory(start, kept, catalogue, lambda name: name.schema == "shop")
+    made.begin()
+    return made
+
+
+def former(made: TableHistory, end: Position, statement: str = "ALTER TABLE t MODIFY a bigint") -> FormerTable | None:
+    return made.passed(classify(Ddl("shop", statement, "0-1", 7), "mysql"), end).former
+
+
+def seen(place: Position, form: FormerTable, server: str = "one") -> Catalogue:
+    return Catalogue(Look(server, place, {T: form}))
+
+
+def test_a_look_holds_once_the_log_is_read_up_to_it_and_no_statement_stands_between() -> None:
+    assert former(history(seen(at(500), OLD), at(500)), at(600)) == OLD
+    assert former(history(seen(at(500), NEW), at(100)), at(400)) is None, "seen behind the statement, perhaps"
+    assert former(history(seen(at(500), NEW), at(100)), at(500)) is None
+    assert former(history(seen(at(500), OLD), at(100)), at(600)) == OLD, "it begins at the place of the look"
+    between = history(seen(at(500), NEW), at(100))
+    former(between, at(400), "ALTER TABLE t ADD INDEX i (a)")
+    between.met(SourceChunk([], at(550)))
+    assert former(between, at(600)) == NEW, "it was looked at anew behind the index"
+
+
+def test_statements_move_a_table_forward() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    assert former(made, at(600)) == OLD
+    behind = former(made, at(700), "ALTER TABLE t MODIFY a int, ADD b int")
+    assert behind is not None and behind.columns[1].column.length == 8
+    last = former(made, at(800), "DROP TABLE t")
+    assert last is not None and [one.column.name for one in last.columns] == ["id", "a", "b"]
+    assert former(made, at(900)) is None
+
+
+def test_what_is_learned_brings_the_next_reader_to_the_same() -> None:
+    """Whatever the catalogue shows by then, and from wherever the log is read again."""
+    first = history(seen(at(500), OLD), at(500))
+    former(first, at(600))
+    former(first, at(700), "ALTER TABLE t ADD b int")
+    known = KnownForms()
+    known.learn(first.take_learned())
+    assert first.take_learned() == ()
+    latest = table("id int, a bigint, b int, c int")
+    for start, end, columns in ((500, 600, 2), (600, 700, 2), (700, 800, 3)):
+        again = former(history(seen(at(900), latest), at(start), known.all), at(end))
+        assert again is not None and len(again.columns) == columns, start
+        length = 2 if start == 500 else 8
+        assert again.columns[1].column.length == length
+    known.forget_behind(at(500))
+    assert former(history(seen(at(900), latest), at(600), known.all), at(700)) == OLD, "of the last known place"
+
+
+def test_another_file_at_the_same_offset_is_another_place() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    former(made, at(600))
+    former(made, at(600, file="bin.000003"), "ALTER TABLE t ADD b int")
+    known = KnownForms()
+    known.learn(made.take_learned())
+    again = former(history(seen(at(900), OLD), at(700), known.all), at(800))
+    assert again is not None and again.columns[1].column.length == 8 and len(again.columns) == 2
+
+
+def test_places_of_another_server_mean_nothing() -> None:
+    first = history(seen(at(500), OLD), at(500))
+    moved_on = history(seen(at(200, "two"), NEW, "two"), at(500), first.take_learned())
+    assert former(moved_on, at(150, "two")) is None, "before the look at that server"
+    elsewhere = history(seen(at(200, "two"), NEW, "two"), at(500), ())
+    elsewhere.met(SourceChunk([], at(250, "two")))
+    assert former(elsewhere, at(300, "two")) == NEW
+    assert [form.place.offset for form in elsewhere.take_learned()] == [250]
+
+
+def test_what_cannot_be_read_makes_all_unknown_and_other_tables_do_not_matter() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    former(made, at(550), "ALTER TABLE other.x ADD b int")
+    assert {form.table for form in made.take_learned()} == {T}
+    former(made, at(600), "CALL what_ever_this is")
+    assert former(made, at(700)) is None
+    assert made.take_learned()[-1].words.endswith("null]")
+
+
+def test_rows_that_contradict_what_is_known_are_right() -> None:
+    """As where a table was changed by a session that logs nothing."""
+    changed = Shape(T, (Column("id", Kind.INT, length=4), Column("a", Kind.INT, length=8)))
+    catalogue = Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW}))
+    made = history(catalogue, at(500))
+    made.met(SourceChunk([], at(600), {1: changed}))
+    assert catalogue.known[-1] == set()
+    assert former(made, at(700)) == NEW
+    renamed = Shape(T, (Column("id", Kind.INT, length=4), Column("z", Kind.INT, length=2)))
+    made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW})), at(500))
+    made.met(SourceChunk([], at(600), {1: renamed}))
+    assert former(made, at(640)) is None
+
+
+def test_rows_tell_the_character_set_that_a_statement_left_to_a_default() -> None:
+    made = history(Catalogue(Look("one", at(500), {})), at(500))
+    former(made, at(600), "CREATE TABLE t (id int, a varchar(9), b varchar(9) CHARACTER SET ascii)")
+    columns = (Column("a", Kind.TEXT, length=9, charset="latin1"), Column("b", Kind.TEXT, length=9, charset="ascii"))
+    made.met(SourceChunk([], at(700), {1: Shape(T, columns)}))
+    found = former(made, at(800))
+    assert found is not None and found.charset == "latin1"
+    assert [one.column.charset for one in found.columns] == ["", "latin1", "ascii"]
+
+
+def test_a_feed_that_is_put_back_behind_what_was_forgotten_knows_nothing() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    for place in (at(600), at(600, file="bin.000003"), at(900, file="bin.000003")):
+        former(made, place, f"ALTER TABLE t ADD c{place.offset}{place.file[-1]} int")
+    known = KnownForms()
+    known.learn(made.take_learned())
+    assert len(known.forget_replaced(at(900, file="bin.000003"))) == 3
+    latest = seen(at(990, file="bin.000003"), NEW)
+    assert former(history(latest, at(700, file="bin.000003"), known.all), at(800, file="bin.000003")) is None
+    assert former(history(latest, at(900, file="bin.000003"), known.all), at(950, file="bin.000003")) is not None
