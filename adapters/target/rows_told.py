@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from tidelock.adapters.target.conflict_records import LostRow, decided, lost_rows, packed
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import Decided
 from tidelock.engine.protocol.steps import DecideChange, ParkedRow, Step
@@ -106,6 +107,19 @@ class RowsTold(ABC, Generic[Statements, Sql]):
     @abstractmethod
     async def _columns(self, statements: Statements) -> Sequence[str]:
         """Return the names of the columns that the table has now.  Its rows are locked, so they stay."""
+
+    async def decide_and_tell(self, statements_of: Callable[[Binding], Statements]) -> list[Decided]:
+        """Decide about the batch's changes, write that, and tell its rows as they stand then."""
+        found = await self.decide([(statements_of(change.table), change) for change in self._effect.decide])
+        for rows in self._effect.told:
+            self.tell(statements_of(rows.table), rows.keys)
+        await self.tell_all()
+        return found
+
+    def parked(self, found: Sequence[Decided]) -> list[ParkedRow]:
+        """Return the rows that the batch parks, those among them that were decided to be parked."""
+        changes = zip(self._effect.decide, found, strict=True)
+        return [*self._effect.parked, *(change.parked for change, answer in changes if answer.parked)]
 
     async def decide(self, changes: Sequence[tuple[Statements, DecideChange]]) -> list[Decided]:
         """Decide about changes that share no lock, and write that."""

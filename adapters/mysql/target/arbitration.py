@@ -103,20 +103,17 @@ class Arbitration:
         batch = BatchScript(session, self._statements, receipt, self._checked)
         await batch.run(effect.steps)
         work = _Work(session, batch, self._conflicts, effect)
-        found = await work.decide([(self._of(session, change.table), change) for change in effect.decide])
-        for rows in effect.told:
-            work.tell(self._of(session, rows.table), rows.keys)
-        await work.tell_all()
-        decided_to_park = [c.parked for c, answer in zip(effect.decide, found, strict=True) if answer.parked]
-        parked = [*effect.parked, *decided_to_park]
+
+        def statements_of(table: Binding) -> ConflictStatements:
+            return self._tables.of(table, session.dialect, session.packet_bytes)
+
+        found = await work.decide_and_tell(statements_of)
+        parked = work.parked(found)
         for sql in (*work.statements, *self._bookkeeping.park(parked), *self._bookkeeping.unpark(effect.unparked)):
             batch.add(sql, "tidelock's own tables")
         async with self._audit.confirmed(session):
             await batch.commit()
         return found
-
-    def _of(self, session: TargetSession, table: Binding) -> ConflictStatements:
-        return self._tables.of(table, session.dialect, session.packet_bytes)
 
 
 class _Work(RowsTold[ConflictStatements, bytes]):

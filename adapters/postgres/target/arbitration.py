@@ -115,12 +115,8 @@ class Arbitration:
         lane.left_open = True
         await session.run([*begin, *locks, *steps])
         work = _Work(session, self._script, self._conflicts, self._writers, effect, certain)
-        found = await work.decide([(self._of(change.table), change) for change in effect.decide])
-        for rows in effect.told:
-            work.tell(self._of(rows.table), rows.keys)
-        await work.tell_all()
-        decided_to_park = [c.parked for c, answer in zip(effect.decide, found, strict=True) if answer.parked]
-        parked = [*effect.parked, *decided_to_park]
+        found = await work.decide_and_tell(self._of)
+        parked = work.parked(found)
         async with self._audit.confirmed(session):
             await session.run([*work.statements, *self._script.after(parked, effect.unparked, held=False)])
         lane.left_open = False
