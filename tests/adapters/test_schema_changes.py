@@ -88,6 +88,8 @@ OPEN = [
     ("RENAME TABLE t TO u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
     ("ALTER TABLE t RENAME u", ["ALTER TABLE t RENAME TO u"], ["RENAME TABLE t TO u"]),
     ("RENAME TABLE u TO t", [], []),
+    ("RENAME TABLE IF EXISTS x TO y", [], []),
+    ("ALTER TABLE IF EXISTS x RENAME y", [], []),
     ("CREATE TABLE v LIKE t", ["CREATE TABLE IF NOT EXISTS v (LIKE t INCLUDING ALL)"],
      ["CREATE TABLE IF NOT EXISTS v LIKE t"]),
 ]  # fmt: skip
