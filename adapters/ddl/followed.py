@@ -146,6 +146,8 @@ class _Followed:
         if found := exchanges(renames, self._taken):
             return [words for table, shadow in found.items() for words in self._exchanged(table, shadow)]
         pairs = [pair for one in renames if (pair := self._pair(one)) is not None]
+        if renames[0].if_exists and not any(name in self._tables for pair in pairs for name in pair):
+            return []
         if not pairs or not self._rules.admits("rename_table", "RENAME TABLE") or not self._are_open(pairs):
             return []
         if self._dialect == "mysql":

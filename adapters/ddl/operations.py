@@ -25,10 +25,11 @@ class DropTable(msgspec.Struct, frozen=True):
 
 
 class RenameTable(msgspec.Struct, frozen=True):
-    """A table gets another name."""
+    """A table gets another name.  `if_exists`: the source logs it also where it had no such table."""
 
     table: TableName
     to: TableName
+    if_exists: bool = False
     kind: Kind = "rename_table"
 
 

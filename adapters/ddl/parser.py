@@ -57,7 +57,7 @@ def created(reader: Reader, schema: str) -> SourceTable:
     while True:
         if not table_part(reader, uniques):
             column, definition = read_column(reader)
-            required = definition.primary or definition.automatic
+            required = definition.primary or (definition.automatic and not definition.said_null)
             nullable = definition.generated or (definition.nullable and not required)
             columns.append(msgspec.structs.replace(column, nullable=nullable, generated=definition.generated))
             if definition.primary:

@@ -50,7 +50,7 @@ def operations(ddl: Ddl) -> Sequence[Operation]:
 
 def _altered(reader: Reader, schema: str) -> Sequence[Operation]:
     mark = reader.mark()
-    reader.take("IF", "EXISTS")
+    if_exists = reader.take("IF", "EXISTS")
     table = table_name(reader, schema)
     past_wait(reader)
     if reader.take("RENAME") and reader.peek() not in ("COLUMN", "INDEX", "KEY"):
@@ -58,7 +58,7 @@ def _altered(reader: Reader, schema: str) -> Sequence[Operation]:
         to = table_name(reader, schema)
         if not reader.ended:
             raise NotPlain(reader.rest())
-        return [RenameTable(table, to)]
+        return [RenameTable(table, to, if_exists)]
     reader.return_to(mark)
     return [altered(reader, schema)]
 
@@ -76,13 +76,13 @@ def _dropped(reader: Reader, schema: str) -> Sequence[Operation]:
 
 
 def _renamed(reader: Reader, schema: str) -> Sequence[Operation]:
-    reader.take("IF", "EXISTS")
+    if_exists = reader.take("IF", "EXISTS")
     made: list[Operation] = []
     while True:
         name = table_name(reader, schema)
         past_wait(reader)
         reader.expect("TO")
-        made.append(RenameTable(name, table_name(reader, schema)))
+        made.append(RenameTable(name, table_name(reader, schema), if_exists))
         if reader.ended:
             return made
         reader.expect(",")

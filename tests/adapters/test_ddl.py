@@ -148,6 +148,12 @@ def test_all_tables_of_a_database_go(statement: str) -> None:
     assert (found.kind, found.tables, found.databases) == (DdlKind.OTHER, (), ("x",))
 
 
+def test_a_serial_column_takes_null_where_it_is_said_to() -> None:
+    for words, required in (("serial", True), ("serial NULL", False), ("int NULL AUTO_INCREMENT KEY", True)):
+        (made,) = translate(read(f"CREATE TABLE t (id {words})"), "postgres", same)
+        assert ("NOT NULL" in made) is required
+
+
 def test_a_source_that_folds_names_has_them_in_lower_case() -> None:
     found = classify(Ddl("shop", "TRUNCATE Note", "0-1", 7), "mysql", folded=True)
     assert found.tables == (TableName("shop", "note"),)

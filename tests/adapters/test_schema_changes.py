@@ -98,6 +98,8 @@ OPEN = [
     ("ALTER TABLE t DROP INDEX first", ["DROP INDEX t_first"], ["ALTER TABLE t DROP INDEX first"]),
     ("ALTER TABLE t RENAME INDEX first TO x", ["ALTER INDEX t_first RENAME TO t_x"], None),
     ("ALTER TABLE t ADD UNIQUE first (b)", ["ALTER TABLE t ADD UNIQUE (b)"], None),
+    ("RENAME TABLE IF EXISTS x TO y", [], []),
+    ("ALTER TABLE IF EXISTS x RENAME y", [], []),
 ]  # fmt: skip
 
 
