@@ -71,6 +71,8 @@ def test_edge_values_stay(rig: Rig) -> None:
         null = [] if "NOT NULL" in CONVERSIONS[number][2] else ["(99, NULL)"]
         rig.at_source(f"INSERT INTO c{number} VALUES {', '.join([*rows, *null])}")
     rig.tables = [f"c{number}" for number in range(len(CONVERSIONS))]
+    made = rig.command("init", "--apply")
+    assert made.code == 0, made.err
     rig.catch_up()
     process = rig.run()
     rig.at_source(*(f"ALTER TABLE c{number} MODIFY v {new}" for number, (*_, new) in enumerate(CONVERSIONS)))
