@@ -23,6 +23,7 @@ def test_every_kind_has_its_passage() -> None:
         DdlKind.ADD_COLUMN: Passage.APPLY,
         DdlKind.TRUNCATE: Passage.APPLY,
         DdlKind.ALTERED: Passage.APPLY,
+        DdlKind.SHADOW: Passage.APPLY,
         DdlKind.UNRELATED: Passage.PASS,
         DdlKind.OTHER: Passage.HALT,
     }
