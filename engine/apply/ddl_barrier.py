@@ -3,7 +3,8 @@
 | stage    | what is so                              | left by                                              |
 |----------|-----------------------------------------|------------------------------------------------------|
 | OPEN     | rows flow                               | a statement → DRAINING                               |
-| DRAINING | nothing is planned; all before commits  | all is committed → APPLYING; or → HALTING            |
+| DRAINING | nothing is planned; all before commits  | all is committed (and below a stored checkpoint,     |
+|          |                                         | where it is ALTERED) → APPLYING; or → HALTING        |
 | APPLYING | the statement is at the target          | it took effect → SEALING; it is to be tried → DRAINING |
 | SEALING  | it took effect                          | a checkpoint behind it is stored → OPEN              |
 | HALTING  | it is none that is applied by itself    | a checkpoint before it is stored: the feed halts     |
@@ -148,6 +149,12 @@ class Barrier:
     def draining(self) -> bool:
         """Tells whether the statement waits for all before it, or for its next attempt."""
         return self.stage is Stage.DRAINING
+
+    @property
+    def reshapes(self) -> bool:
+        """Tells whether rows from before the statement may not be bound to the table behind it, so that a checkpoint
+        behind them is stored first: a run that begins between the statement and its seal would read them again."""
+        return self.ddl is not None and self.ddl.kind is DdlKind.ALTERED
 
     @property
     def sealing(self) -> bool:

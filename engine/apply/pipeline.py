@@ -218,9 +218,11 @@ class Pipeline:
             return
         self.batches.send(retries=self._barrier.ddl is None and not self.copying.writing)
         self.copying.send(saving=self.checkpointer.saving)
-        if self._barrier.draining and not self.batches.busy:
+        drained = self._barrier.draining and not self.batches.busy
+        if drained and (self.checkpointer.settled or not self._barrier.reshapes):
             self._drained()
-        self.checkpointer.save(hurry=self._barrier.sealing or self._barrier.halting)
+        waited_for = self._barrier.sealing or self._barrier.halting or (drained and self._barrier.reshapes)
+        self.checkpointer.save(hurry=waited_for)
         if self._barrier.halting and self.checkpointer.settled:
             self._halt_at_statement(None)
         if self._context.end is None:

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.session import Flavor, connect
+from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 
 PROOF = pytest.mark.proof
@@ -58,7 +60,9 @@ def table(rig: Rig, rows: int) -> None:
     rig.at_source(f"INSERT INTO t (id, v) VALUES {values}")
 
 
-def waits(rig: Rig) -> bool:
+def waits(rig: Rig, process: Process | None = None) -> bool:
+    if process is not None:
+        process.check()
     flavor = Flavor.POSTGRES if "postgres" in rig.target_url else Flavor.MYSQL
     return bool(rig.rows(WAITING[flavor]))
 
@@ -116,7 +120,7 @@ def test_killed_at_ten_moments(
             change(rig, alter, number)
             process = rig.run() if workers is None else None
             if number > 1:
-                until(lambda: waits(rig), "a statement that waits", 120)
+                until(partial(waits, rig, process), "a statement that waits", 120)
             if number > 4:
                 let_go()
             time.sleep(rng.uniform(0.0, LONGEST_SECONDS))

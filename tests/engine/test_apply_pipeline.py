@@ -39,6 +39,15 @@ def test_a_statement_runs_alone_and_is_tried_again_where_that_may_help() -> None
     assert told.startswith("apply 1.5 ")
 
 
+def test_rows_of_the_shape_that_a_statement_takes_away_are_below_a_checkpoint_first() -> None:
+    """Else a run that begins just behind the statement would read them again, and find no columns for them."""
+    feed = Told(*BEGUN, "log 1 resent: insert account 1 a x")
+    assert feed.tell("ddl 2 altered account") == []
+    assert feed.tell("committed 1.1") == ["save checkpoint 1.2 log.000001:100, drop 1.1"]
+    assert feed.tell("saved 1.2") == ["apply ddl 1.3: altered account"]
+    assert feed.tell("ddl applied 1.3") == ["save checkpoint 1.4 log.000001:200"]
+
+
 def test_a_statement_that_is_refused_halts_with_it_in_hand() -> None:
     feed = Told(*BEGUN, "log 1 resent: insert account 1 a x", TRUNCATE, "committed 1.1")
     (told,) = feed.tell("ddl failed 1.2 target no permission")
