@@ -62,6 +62,10 @@ MEANINGS: Final = (
     Meaning(
         (ER.QUERY_INTERRUPTED, 3024, 1969), ErrorKind.TRANSIENT, "a statement was cancelled or took too long"
     ),
+    Meaning(
+        (1105,), ErrorKind.TRANSIENT, "a statement that a server ends while it shuts down",
+        says=("An error occurred in multi-table",),
+    ),
     Meaning((1412, 1020), ErrorKind.TRANSIENT, "a table or a row was changed meanwhile"),
     Meaning(
         (ER.DUP_ENTRY, 1022, 1586, 1169, 1761, 1762), ErrorKind.ROW, "a unique value is taken"

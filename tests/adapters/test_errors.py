@@ -48,6 +48,8 @@ def test_sqlstates(code: str, trouble: ErrorKind) -> None:
     [
         *((number, "", ErrorKind.TRANSIENT) for number in (1040, 1203, 1226, 1021, 1037, 1041, 1114, 1836, 3100, 2013)),
         (1290, "running with the --read-only option", ErrorKind.TRANSIENT),
+        (1105, "An error occurred in multi-table update", ErrorKind.TRANSIENT),
+        (1105, "Unknown error", ErrorKind.TARGET),
         (1290, "running with the --secure-file-priv option", ErrorKind.TARGET),
         (1030, 'Got error 28 "No space left on device" from storage engine', ErrorKind.TRANSIENT),
         (1030, 'Got error 127 "Record file is crashed" from storage engine', ErrorKind.TARGET),
