@@ -41,13 +41,13 @@ def add_told(table: TableName, added: Sequence[AddedColumn], dialect: Dialect) -
     """Returns one statement for columns that the log of a PostgreSQL source tells, without a statement of its own."""
     missing = "IF NOT EXISTS " if dialect == "postgres" else ""
     actions = [
-        f"ADD COLUMN {missing}{identifier(dialect, new.column.name)} {told_type(new, dialect)}{_filled(new, dialect)}"
+        f"ADD COLUMN {missing}{identifier(dialect, new.column.name)} {_told_type(new, dialect)}{_filled(new, dialect)}"
         for new in added
     ]
     return f"ALTER TABLE {qualified(dialect, table)} {', '.join(actions)}"
 
 
-def told_type(new: AddedColumn, dialect: Dialect) -> str:
+def _told_type(new: AddedColumn, dialect: Dialect) -> str:
     """Returns the target's type of a column that the log of a PostgreSQL source tells."""
     return column_type(SourceColumn(new.column, new.column.type, nullable=True, collation=_BINARY), dialect)
 

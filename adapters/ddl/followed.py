@@ -133,7 +133,7 @@ class _Followed:
         return alter_table(alter, place, there, self._dialect, self._rules)
 
     def _told(self, alter: AlterTable) -> list[str]:
-        """Returns what the log tells of columns that are new or wider, which no statement says."""
+        """Returns what the log tells of columns that are new, which no statement says."""
         table = self._taken(alter.table)
         if table is None or self._ddl.told is None:
             return []

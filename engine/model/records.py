@@ -262,13 +262,11 @@ class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
 class ToldChange(msgspec.Struct, frozen=True, array_like=True):
     """What a PostgreSQL source's log tells of a table beside the columns that it has got, without a statement.
 
-    `dropped`, `renamed` (from, to): columns.  `widened`: columns with the types that they have now, which hold all that
-    they had.  `gone`: the table itself was dropped.  `name`: it has this one now.
+    `dropped`, `renamed` (from, to): columns.  `gone`: the table itself was dropped.  `name`: it has this one now.
     """
 
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
-    widened: tuple[AddedColumn, ...] = ()
     gone: bool = False
     name: TableName | None = None
 

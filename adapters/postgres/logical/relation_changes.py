@@ -182,10 +182,6 @@ def statements_of(table: TableName, told: ToldChange, added: Sequence[AddedColum
         f"ALTER TABLE {place} RENAME COLUMN {quote_identifier(name)} TO {quote_identifier(to)}"
         for name, to in told.renamed
     ]
-    made += [
-        f"ALTER TABLE {place} ALTER COLUMN {quote_identifier(one.column.name)} TYPE {one.column.type}"
-        for one in told.widened
-    ]
     if added:
         made.append(_statement(table, added))
     if told.name is not None and told.name.schema != table.schema:
