@@ -25,6 +25,8 @@ _PLACES: Final = re.compile(
 )
 _NOT_RUN: Final = re.compile(r"\s*(FLUSH|INSTALL|UNINSTALL)\b", re.IGNORECASE)
 """Statements that would stop or change the server for all that follow; no feed sees them."""
+_ODD: Final = re.compile(r"[\"'`.\\]")
+"""What a table's name may not hold for the comparison to spell it."""
 _OWN: Final = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _VALUES: Final = {
     "bit": "b'1'", "enum": "1", "set": "1", "date": "'2024-01-02'", "datetime": "'2024-01-02 03:04:05'",
@@ -86,7 +88,7 @@ class Ends:
         )
         made: dict[Record, Record] = {}
         for schema, table, column in rows:
-            if "\\" not in table:  # the comparison cannot spell it
+            if not _ODD.search(table):
                 made[schema, table] = (*made.get((schema, table), ()), column)
         return made
 
@@ -119,7 +121,7 @@ class Ends:
         process.check()
         found = self._tables()
         there = {(schema, table): columns for schema, table, columns in self.target.rows(_TARGET_TABLES)}
-        kept = {table: {*columns.split("\n")} for table, columns in there.items() if "\\" not in table[1]}
+        kept = {table: {*columns.split("\n")} for table, columns in there.items() if not _ODD.search(table[1])}
         if kept != {table: {*columns} for table, columns in found.items()}:
             return False
         pairs = [Pair(f"{schema}.{table}", f"{schema}.{table}") for schema, table in found]

@@ -65,6 +65,13 @@ def test_a_look_holds_once_the_log_is_read_up_to_it_and_no_statement_stands_betw
     assert former(between, at(600)) == NEW, "it was looked at anew behind the index"
 
 
+def test_what_was_seen_of_a_table_does_not_hold_once_a_statement_was_met() -> None:
+    made = history(Catalogue(Look("one", at(500), {T: NEW}), Look("one", at(560), {T: OLD})), at(100))
+    former(made, at(400), "ALTER TABLE t ADD INDEX i (a)")
+    made.met(SourceChunk([], at(520)))
+    assert former(made, at(540)) is None
+
+
 def test_statements_move_a_table_forward() -> None:
     made = history(seen(at(500), OLD), at(500))
     assert former(made, at(600)) == OLD
