@@ -34,7 +34,7 @@ MIGRATIONS = (
 @pytest.fixture
 def gh_ost() -> str:
     found = shutil.which("gh-ost")
-    assert found is not None, "put gh-ost on the PATH: `go build ./go/cmd/gh-ost` in a checkout of github.com/github/gh-ost"
+    assert found, "put gh-ost on the PATH: `go build ./go/cmd/gh-ost` in a checkout of github.com/github/gh-ost"
     return found
 
 
