@@ -107,7 +107,7 @@ SOURCE: Final = (
     Halt(("PurgedPosition",), ("the slot was made anew",),
          "a slot of that name begins behind the checkpoint", _UNREAD,
          f"{_SLOTS}_slot_that_was_made_anew_halts", True),
-    Halt(("SourceError",), ("is not the feed's: plugin", "already, which is not ours"),
+    Halt(("SourceError",), ("is not the feed's", "already, which is not ours"),
          "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("has no publication",),
          "the feed's publication was dropped, so its tables are not in the log",
