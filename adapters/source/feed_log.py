@@ -52,9 +52,8 @@ class FeedLog(ABC):
         """Returns a chunk that is a statement, with what that does."""
         return statement
 
-    def met(self, chunk: SourceChunk) -> SourceChunk:
-        """Returns a chunk that is no statement, which some take note of."""
-        return chunk
+    def met(self, shapes: MappingOf[int, Shape], place: Position) -> None:  # noqa: B027  a log may know its tables
+        """Takes note of the shapes of rows that are read up to a place.  Raises SourceError."""
 
     @abstractmethod
     def log_end(self) -> Position:
@@ -106,4 +105,7 @@ class FeedLog(ABC):
 
     def _read(self, chunk: SourceChunk) -> SourceChunk:
         is_statement = chunk.transactions and chunk.transactions[0].ddl is not None
-        return self.understood(chunk) if is_statement else self.met(chunk)
+        if is_statement:
+            return self.understood(chunk)
+        self.met(chunk.shapes, chunk.last)
+        return chunk

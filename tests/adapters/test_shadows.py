@@ -99,7 +99,7 @@ DOUBTED = {
     "a column made anew": (
         [MADE, "ALTER TABLE _t_gho DROP COLUMN a", "ALTER TABLE _t_gho ADD COLUMN a int", SWAP], "goes and comes",
     ),
-    "another type": ([MADE, "ALTER TABLE _t_gho MODIFY a tinyint", SWAP], "another definition"),
+    "another type": ([MADE, "ALTER TABLE _t_gho MODIFY a tinyint", SWAP], "defined anew"),
     "into another of the feed": ([MADE, "RENAME TABLE t TO u, _t_gho TO t"], "did not take so far"),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import Look
 from tidelock.adapters.ports.table_form import KnownForms, TableForm
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import Column, Ddl, FormerTable, Kind, Position, Shape, SourceChunk, TableName
+from tidelock.engine.model.records import Column, Ddl, FormerTable, Kind, Position, Shape, TableName
 
 T = TableName("shop", "t")
 
@@ -61,14 +61,14 @@ def test_a_look_holds_once_the_log_is_read_up_to_it_and_no_statement_stands_betw
     assert former(history(seen(at(500), OLD), at(100)), at(600)) == OLD, "it begins at the place of the look"
     between = history(seen(at(500), NEW), at(100))
     former(between, at(400), "ALTER TABLE t ADD INDEX i (a)")
-    between.met(SourceChunk([], at(550)))
+    between.met({}, at(550))
     assert former(between, at(600)) == NEW, "it was looked at anew behind the index"
 
 
 def test_what_was_seen_of_a_table_does_not_hold_once_a_statement_was_met() -> None:
     made = history(Catalogue(Look("one", at(500), {T: NEW}), Look("one", at(560), {T: OLD})), at(100))
     former(made, at(400), "ALTER TABLE t ADD INDEX i (a)")
-    made.met(SourceChunk([], at(520)))
+    made.met({}, at(520))
     assert former(made, at(540)) is None
 
 
@@ -115,7 +115,7 @@ def test_places_of_another_server_mean_nothing() -> None:
     moved_on = history(seen(at(200, "two"), NEW, "two"), at(500), first.take_learned())
     assert former(moved_on, at(150, "two")) is None, "before the look at that server"
     elsewhere = history(seen(at(200, "two"), NEW, "two"), at(500), ())
-    elsewhere.met(SourceChunk([], at(250, "two")))
+    elsewhere.met({}, at(250, "two"))
     assert former(elsewhere, at(300, "two")) == NEW
     assert [form.place.offset for form in elsewhere.take_learned()] == [250]
 
@@ -134,12 +134,12 @@ def test_rows_that_contradict_what_is_known_are_right() -> None:
     changed = Shape(T, (Column("id", Kind.INT, length=4), Column("a", Kind.INT, length=8)))
     catalogue = Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW}))
     made = history(catalogue, at(500))
-    made.met(SourceChunk([], at(600), {1: changed}))
+    made.met({1: changed}, at(600))
     assert catalogue.known[-1] == set()
     assert former(made, at(700)) == NEW
     renamed = Shape(T, (Column("id", Kind.INT, length=4), Column("z", Kind.INT, length=2)))
     made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW})), at(500))
-    made.met(SourceChunk([], at(600), {1: renamed}))
+    made.met({1: renamed}, at(600))
     assert former(made, at(640)) is None
 
 
@@ -147,7 +147,7 @@ def test_rows_tell_the_character_set_that_a_statement_left_to_a_default() -> Non
     made = history(Catalogue(Look("one", at(500), {})), at(500))
     former(made, at(600), "CREATE TABLE t (id int, a varchar(9), b varchar(9) CHARACTER SET ascii)")
     columns = (Column("a", Kind.TEXT, length=9, charset="latin1"), Column("b", Kind.TEXT, length=9, charset="ascii"))
-    made.met(SourceChunk([], at(700), {1: Shape(T, columns)}))
+    made.met({1: Shape(T, columns)}, at(700))
     found = former(made, at(800))
     assert found is not None and found.charset == "latin1"
     assert [one.column.charset for one in found.columns] == ["", "latin1", "ascii"]

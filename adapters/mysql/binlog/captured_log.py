@@ -73,10 +73,9 @@ class CapturedLog(FeedLog):
         known = with_path(first.ddl, self._order.source, self._order.own)
         return msgspec.structs.replace(read, transactions=[msgspec.structs.replace(first, ddl=known)])
 
-    def met(self, chunk: SourceChunk) -> SourceChunk:
+    def met(self, shapes: Mapping[int, Shape], place: Position) -> None:
         if self._history is not None:
-            self._history.met(chunk)
-        return chunk
+            self._history.met(shapes, place)
 
     def log_end(self) -> Position:
         address = reader_endpoint(self._order.source)

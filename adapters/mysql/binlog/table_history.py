@@ -10,7 +10,7 @@ a crash or a long stop, goes by the form of then, although the catalogue has ano
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -26,7 +26,6 @@ from tidelock.engine.model.records import (
     Kind,
     Position,
     Shape,
-    SourceChunk,
     TableName,
 )
 
@@ -60,6 +59,7 @@ class TableHistory:
         self._partly: set[TableName] = set()  # those of which a statement alone has told
         self._since: dict[TableName, Position] = {}  # the place of the last statement about a table
         self._floor: Position | None = start  # of one which may have been about any; None: not read so far
+        self._compared: dict[TableName, Shape] = {}  # shapes that agree with what is known by now
         self._pending: Look | None = None
         self._stale = False
         self._server = ""
@@ -85,12 +85,14 @@ class TableHistory:
                 self._pending = self._look(())
         self._settle(self._start)
 
-    def met(self, chunk: SourceChunk) -> None:
-        """Notes a chunk that is no statement.  Raises SourceError."""
-        self._arrive(chunk.last)
-        self._settle(chunk.last)
-        for shape in chunk.shapes.values():
-            self._compare(shape, chunk.last)
+    def met(self, shapes: Mapping[int, Shape], place: Position) -> None:
+        """Notes the shapes of rows, and the place behind these.  Raises SourceError."""
+        self._arrive(place)
+        self._settle(place)
+        for shape in shapes.values():
+            if self._compared.get(shape.name) is not shape:
+                self._compare(shape, place)
+                self._compared[shape.name] = shape
         if self._stale and self._pending is None:
             self._look_again()
 
@@ -150,6 +152,7 @@ class TableHistory:
         if seen.server != self._server:
             return
         floor = self._floor or place
+        self._compared.clear()
         for name, table in seen.tables.items():
             since = max(self._since.get(name, floor), floor, key=lambda one: one.order)
             self._partly.discard(name)
@@ -160,6 +163,7 @@ class TableHistory:
         if self._pending is not None:
             self._pending.tables.pop(name, None)
         self._since[name] = place
+        self._compared.pop(name, None)
         if table is None:
             self._tables.pop(name, None)
             self._partly.discard(name)
