@@ -22,15 +22,13 @@ DATA: Final = ROOT / "tests/data/ddl"
 OUTCOMES: Final = DATA / "outcomes.txt"
 PAGE: Final = ROOT / "docs/reference/schema-corpora.md"
 TARGETS: Final = {"mysql": "mysql://u:p@target:1", "postgresql": "postgresql://u:p@target:1/d"}
-WAITS: Final = re.compile(r"another definition of column|CONVERT: ")
-"""What is said of a clause that needs the type that a column had."""
 _FEED: Final = "feed: f\nsource: {}://u:p@source:1\ntarget: {}\ntables: [{{source: test.*}}, {{source: '*.*'}}]\n"
 _OF_TABLES: Final = re.compile(
     r"\s*(/\*!\d*\s*)?(TRUNCATE\b|(CREATE|ALTER|DROP|RENAME)\s+((OR\s+REPLACE|UNIQUE|FULLTEXT|SPATIAL|TEMPORARY)\s+)*"
     r"(TABLES?|INDEX|DATABASE|SCHEMA)\b)",
     re.IGNORECASE,
 )
-_LETTERS: Final = {"a": "applied", "t": "translated", "p": "passed", "h": "halts", "w": "waits", "-": "refused"}
+_LETTERS: Final = {"a": "applied", "t": "translated", "p": "passed", "h": "halts", "-": "refused"}
 
 
 class Case(NamedTuple):
@@ -44,8 +42,7 @@ class Case(NamedTuple):
         """Returns what becomes of it at a kind of target."""
         if self.refused:
             return "refused"
-        made = self.planned[target]
-        return "waits" if made.outcome == "halts" and WAITS.search(made.why) else made.outcome
+        return self.planned[target].outcome
 
     @property
     def is_of_tables(self) -> bool:
@@ -100,7 +97,7 @@ def _of_file(file: Path) -> Iterator[str]:
     for target in TARGETS:
         yield f"  {target:10} {''.join(letters[case.outcome(target)] for case in found)}\n"
     for case in found:
-        whys = {case.planned[t].why.partition(". ")[0] for t in TARGETS if case.outcome(t) in ("halts", "waits")}
+        whys = {case.planned[t].why.partition(". ")[0] for t in TARGETS if case.outcome(t) == "halts"}
         for why in sorted(whys):
             yield f"    {_short(case.statement)} | {_short(why.replace(f': {case.statement}', ''))}\n"
 
@@ -118,9 +115,9 @@ MySQL and MariaDB, TiCDC's integration tests. `python -m tests.adapters.ddl_corp
 judged as `tidelock ddl plan` judges it, in a feed that takes all tables. [Where they come
 from](../../tests/data/ddl/NOTICE.md), [each statement's outcome](../../tests/data/ddl/outcomes.txt).
 
-**Needs nobody**: is applied, translated or passed. **Waits for types**: MODIFY, CHANGE and CONVERT, which halt as the
-log does not tell the type that a column had. **Not for this server**: MySQL 9.7 or MariaDB 10.11 refuses it, as a
-statement of TiDB alone; no log has it, and it is not counted.
+**Needs nobody**: is applied, translated or passed. **Not for this server**: MySQL 9.7 or MariaDB 10.11 refuses it, as a
+statement of TiDB alone; no log has it, and it is not counted. Of a table that a file does not make nobody knows which
+types it had, so MODIFY, CHANGE and CONVERT halt; a feed that runs knows them.
 
 """
 
@@ -128,8 +125,7 @@ statement of TiDB alone; no log has it, and it is not counted.
 def page() -> str:
     """Returns the page."""
     found = {file: cases(file) for file in files()}
-    lines = [_HEAD, "| corpus | target | statements | need nobody | without those that wait for types |\n"]
-    lines.append("|---|---|---|---|---|\n")
+    lines = [_HEAD, "| corpus | target | statements | need nobody |\n|---|---|---|---|\n"]
     for corpus in ("debezium", "ticdc"):
         own = [case for file, of in found.items() if corpus in file.parts for case in of]
         lines += _totals(corpus, own)
@@ -139,24 +135,24 @@ def page() -> str:
     lines.append("\n## What halts\n\n| why | statements (→ MySQL, MariaDB) | (→ PostgreSQL) |\n|---|---|---|\n")
     lines += _causes(everything)
     lines.append(
-        "\n## File by file\n\nIn each cell: applied or translated · passed · halts · waits for types.\n\n"
+        "\n## File by file\n\nIn each cell: applied or translated · passed · halts.\n\n"
         "| file | → MySQL, MariaDB | → PostgreSQL | not for this server |\n|---|---|---|---|\n"
     )
     lines += (_line(file, of) for file, of in found.items())
     return "".join(lines)
 
 
-def share(found: list[Case], target: str) -> tuple[int, int, int]:
-    """Returns how many statements a log can have, how many of them need nobody, and how many wait for types."""
+def share(found: list[Case], target: str) -> tuple[int, int]:
+    """Returns how many statements a log can have, and how many of them need nobody."""
     count = Counter(case.outcome(target) for case in found)
     taken = len(found) - count["refused"]
-    return taken, taken - count["halts"] - count["waits"], count["waits"]
+    return taken, taken - count["halts"]
 
 
 def _totals(name: str, found: list[Case]) -> Iterator[str]:
     for target, said in (("mysql", "MySQL, MariaDB"), ("postgresql", "PostgreSQL")):
-        taken, nobody, waiting = share(found, target)
-        yield f"| {name} | {said} | {taken} | {nobody} ({nobody / taken:.1%}) | {nobody / (taken - waiting):.1%} |\n"
+        taken, nobody = share(found, target)
+        yield f"| {name} | {said} | {taken} | {nobody} ({nobody / taken:.1%}) |\n"
 
 
 def _causes(found: list[Case]) -> Iterator[str]:
@@ -167,11 +163,14 @@ def _causes(found: list[Case]) -> Iterator[str]:
 
 
 def _halting(found: list[Case], target: str) -> list[Case]:
-    return [case for case in found if case.outcome(target) in ("halts", "waits")]
+    return [case for case in found if case.outcome(target) == "halts"]
 
 
 _CAUSES: Final = (
-    (WAITS, "MODIFY, CHANGE, CONVERT: waits for types"),
+    (
+        re.compile(r"before (the statement )?(is|are) not known"),
+        "a definition anew of a table that the file does not make",
+    ),
     (re.compile(r"drops database"), "DROP DATABASE"),
     (re.compile(r"partition|PARTITION"), "a partition that loses or brings rows"),
     (re.compile(r"foreign key that changes rows"), "a foreign key that acts on rows"),
@@ -191,7 +190,7 @@ def _line(file: Path, found: list[Case]) -> str:
     for target in TARGETS:
         count = Counter(case.outcome(target) for case in found)
         made = count["applied"] + count["translated"]
-        cells.append(f"{made} · {count['passed']} · {count['halts']} · {count['waits']}")
+        cells.append(f"{made} · {count['passed']} · {count['halts']}")
     refused = sum(1 for case in found if case.refused)
     return f"| {file.relative_to(DATA).with_suffix('')} | {' | '.join(cells)} | {refused or ''} |\n"
 

@@ -23,5 +23,5 @@ def test_most_statements_need_nobody(target: str) -> None:
     """Those about tables, indexes and databases alone, too."""
     everything = [case for file in files() for case in cases(file)]
     for found in (everything, [case for case in everything if case.is_of_tables]):
-        taken, nobody, _ = share(found, target)
+        taken, nobody = share(found, target)
         assert nobody >= ENOUGH * taken

@@ -1,5 +1,0 @@
-CREATE TABLE `debezium_test` (
-  id INT NOT NULL PRIMARY KEY,
-  black INT,
-  white INT
-) ENGINE=InnoDB AUTO_INCREMENT=15851 DEFAULT CHARSET=utf8;
