@@ -259,7 +259,8 @@ def _own_texts(column: TargetColumn, type_: str) -> str:
     """Returns the character set that a text of the target has, so that it stays where the table has another one."""
     if not column.collation or not _is_textual(type_):
         return ""
-    return f" CHARACTER SET {column.collation.partition('_')[0]} COLLATE {column.collation}"
+    charset, _, order = column.collation.partition("_")  # a plan knows no more than the character set
+    return f" CHARACTER SET {charset}" + (f" COLLATE {column.collation}" if order else "")
 
 
 def _is_textual(type_: str) -> bool:
