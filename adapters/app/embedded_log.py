@@ -134,6 +134,7 @@ class EmbeddedLog:
                     alarm = Alarm("TargetError", f"forms of the source's tables cannot be kept: {error}", error.hint)
                     self._post(SourceFailed(alarm, retryable=False))
                     return False
+                self._heard = None  # the source is asked for nothing meanwhile
                 await asyncio.sleep(KEEP_AGAIN_SECONDS)  # back off, not synchronisation
             else:
                 return True
