@@ -126,6 +126,7 @@ class EmbeddedLog:
     async def _done(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Does what the target is needed for, and waits for one that cannot now.  Returns whether it is done; else the
         log is told to have failed."""
+        self._heard = None  # the source is asked for nothing meanwhile
         while True:
             try:
                 await work()
@@ -134,7 +135,6 @@ class EmbeddedLog:
                     alarm = Alarm("TargetError", f"forms of the source's tables cannot be kept: {error}", error.hint)
                     self._post(SourceFailed(alarm, retryable=False))
                     return False
-                self._heard = None  # the source is asked for nothing meanwhile
                 await asyncio.sleep(KEEP_AGAIN_SECONDS)  # back off, not synchronisation
             else:
                 return True
