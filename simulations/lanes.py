@@ -58,7 +58,7 @@ class Lanes:
 
     @property
     def ledger(self) -> Ledger:
-        """What the target has of the log, by its receipts."""
+        """The part of the log that the target has, by its receipts."""
         return self.stored.ledger
 
     def _work(self, owner: int, id_: EffectId) -> Work | None:

@@ -1,4 +1,4 @@
-"""What the simulated target stores, and the part of it that a crash leaves."""
+"""The store of the simulated target, and the part of it that a crash leaves."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _typed(reader: Reader, name: str) -> tuple[Column, str]:
 
 
 class _Attributes:
-    """What stands behind a column's type."""
+    """The attributes of a column, which stand behind its type."""
 
     def __init__(self, reader: Reader) -> None:
         self.nullable: bool | None = None

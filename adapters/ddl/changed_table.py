@@ -1,4 +1,4 @@
-"""What other definitions of columns become at a target: judged by the source's table just before the statement, which
+"""Other definitions of columns on their way to a target: judged by the source's table just before the statement, which
 says whether values may change, and by the target's, which says what is still to be done.
 """
 

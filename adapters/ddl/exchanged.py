@@ -1,4 +1,4 @@
-"""What the exchange of a table and its shadow changes: the clauses that have altered the shadow.
+"""Changes that the exchange of a table and its shadow makes: the clauses that have altered the shadow.
 
 They are followed where the rows that the tool has copied are certain to be those that the table had.  The tools copy
 with INSERT IGNORE and by the names of columns.  So a row that breaks a new unique index is left out, a value that a new

@@ -1,4 +1,4 @@
-"""What statements say of shadow tables, noted until one takes the place of its table (`engine.capture.shadow_names`).
+"""Notes of what statements say of shadow tables, until one takes its table's place (`engine.capture.shadow_names`).
 
 A tool for online schema changes makes an empty table in the form of another one, alters it, fills it with the other's
 rows, and exchanges the names.  Where the feed leaves the shadow out, the log's rows of the table itself are all that

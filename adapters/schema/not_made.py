@@ -1,4 +1,4 @@
-"""What CREATE TABLE at a target leaves out of a source's table, with the reason: `init` says each of it."""
+"""Parts that CREATE TABLE at a target leaves out of a source's table, with the reason: `init` says each of it."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ToldChange(msgspec.Struct, frozen=True, array_like=True):
-    """What a PostgreSQL source's log tells of a table beside the columns that it has got, without a statement.
+    """Changes that a PostgreSQL source's log tells of a table beside the columns that it has got, without a statement.
 
     `dropped`, `renamed` (from, to): columns.  `gone`: the table itself was dropped.  `name`: it has this one now.
     """

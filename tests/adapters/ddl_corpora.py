@@ -1,4 +1,4 @@
-"""What a feed makes of the schema changes that Debezium and TiCDC are tested with, file by file.
+"""Outcomes, in a feed, of the schema changes that Debezium and TiCDC are tested with, file by file.
 
 `python -m tests.adapters.ddl_corpora` writes it down: `tests/data/ddl/outcomes.txt` and
 `docs/reference/schema-corpora.md`.  Where the statements come from: `tests/data/ddl/NOTICE.md`.

@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class Kept:
-    """What `init` has made of one schema.  `left_out`: (table, part, reason)."""
+    """The result of `init` for one schema.  `left_out`: (table, part, reason)."""
 
     def __init__(self, parts: Sequence[Part], left_out: Sequence[tuple[str, str, str]]) -> None:
         self.parts, self.left_out = parts, left_out

@@ -66,7 +66,7 @@ def assert_halted(rig: Rig, *words: str) -> None:
 
 
 def way_out(rig: Rig) -> None:
-    """What a halt says, done to the letter; then nothing differs, and the feed goes on."""
+    """Do what a halt says, to the letter; then nothing differs, and the feed goes on."""
     done = rig.command("resync", "@", "--yes")
     assert done.code == 0, done
     rig.catch_up(COPY_SECONDS)

@@ -187,7 +187,7 @@ def test_what_halts_says_why_and_what_it_would_have_run(words: str, why: str, wo
 
 
 def at_target(type_: str, statement: str, collation: str = "") -> list[str]:
-    """What runs at a MySQL target whose column has this type already."""
+    """Return what runs at a MySQL target whose column has this type already."""
     columns = (TargetColumn("id", "int", nullable=False), TargetColumn("b", type_, collation=collation))
     table = TargetTable(T, columns, ("id",), (UniqueKey("PRIMARY", ("id",)),))
     ddl = classify(Ddl("shop", f"ALTER TABLE t {statement}", "0-1", 7, sql_mode=STRICT_MODE), "mysql")

@@ -20,7 +20,7 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_most_statements_need_nobody(target: str) -> None:
-    """Those about tables, indexes and databases alone, too."""
+    """So do those about tables, indexes and databases alone."""
     everything = [case for file in files() for case in cases(file)]
     for found in (everything, [case for case in everything if case.is_of_tables]):
         taken, nobody = share(found, target)

@@ -174,7 +174,7 @@ FOLLOWED: dict[str, tuple[list[str], list[str], ToldChange]] = {
 @pytest.mark.parametrize("by_row", [True, False])
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_columns_are_followed_by_their_numbers(shop_log: Log, name: str, by_row: bool) -> None:
-    """By rows, and by the catalogue where none comes; the rows before come in the former form."""
+    """Changes are told by rows, and by the catalogue where none comes; the rows before come in the former form."""
     changes, added, wanted = FOLLOWED[name]
     shop_log.run(["CREATE TABLE IF NOT EXISTS t (id int PRIMARY KEY, v text)"])
     forms = begun(shop_log)

@@ -141,7 +141,7 @@ def test_a_promoted_standby_that_has_the_slot_goes_on(
     make_standby: Callable[[Postgres], Standby],
     postgres: Postgres,
 ) -> None:
-    """What we hold was committed before the fork, so it is the same log."""
+    """The same log: all that we hold was committed before the fork."""
     primary = make_postgres(extra=["--wal-keep-size=256MB"])
     standby = make_standby(primary)
     rig = made(make_rig, primary, postgres, "switched")

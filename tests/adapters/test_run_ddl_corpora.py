@@ -26,7 +26,7 @@ _PLACES: Final = re.compile(
 _NOT_RUN: Final = re.compile(r"\s*(FLUSH|INSTALL|UNINSTALL)\b", re.IGNORECASE)
 """Statements that would stop or change the server for all that follow; no feed sees them."""
 _ODD: Final = re.compile(r"[\"'`.\\]")
-"""What a table's name may not hold for the comparison to spell it."""
+"""Characters of a name that the comparison cannot spell."""
 _OWN: Final = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _VALUES: Final = {
     "bit": "b'1'", "enum": "1", "set": "1", "date": "'2024-01-02'", "datetime": "'2024-01-02 03:04:05'",

@@ -1,4 +1,4 @@
-"""What is known of shadow tables behind each statement, and what an exchange of names becomes."""
+"""Shadow tables as they are known behind each statement, and what an exchange of names becomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(statement: str) -> Ddl:
 
 
 def at(*statements: str, dialect: Dialect = "mysql") -> list[str]:
-    """What the last statement becomes behind the others, which change nothing at the target."""
+    """Return what the last statement becomes behind the others, which change nothing at the target."""
     shadows: Shadows = {}
     made: list[str] = []
     for statement in statements:

@@ -29,7 +29,7 @@ OLD, NEW = table("id int, a smallint"), table("id int, a bigint")
 
 
 class Catalogue:
-    """What is seen at each look, the last one again and again.  `known`: what was not asked for."""
+    """Answers of looks: what is seen at each, the last one again and again.  `known`: what was not asked for."""
 
     def __init__(self, *looks: Look) -> None:
         self.looks, self.known = list(looks), list[set[TableName]]()

@@ -31,7 +31,7 @@ from tidelock.engine.model.records import (
 
 
 class _Words(msgspec.Struct, frozen=True, array_like=True):
-    """What a `TableForm` says.  `server`: whose log its place is of; `table`: None where it is gone or not known."""
+    """Content of a `TableForm`.  `server`: whose log its place is of; `table`: None where it is gone or not known."""
 
     server: str
     table: FormerTable | None

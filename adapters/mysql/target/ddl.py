@@ -36,7 +36,7 @@ _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\s*\(\s*\d+\
 
 
 class Translated(NamedTuple):
-    """What a statement becomes.  `along`: goes with a DELETE among the statements, else with the note that they ran."""
+    """The statements that one becomes.  `along`: goes with a DELETE among them, else with the note that they ran."""
 
     statements: Sequence[str]
     along: Sequence[bytes]

@@ -58,7 +58,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What it is, in words: its plugin, its database, and what is unusual of it."""
+        """Its kind, in words: its plugin, its database, and what is unusual of it."""
         told = f"plugin {self.plugin or 'none (physical)'}, database {self.database or 'none'}"
         return f"{told}{', temporary' * self.temporary}{', two_phase' * self.two_phase}"
 
