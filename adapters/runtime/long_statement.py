@@ -18,7 +18,8 @@ async def told(
     say: Callable[[str], None],
     every_seconds: float = EVERY_SECONDS,
 ) -> Answer:
-    """Returns what `work` returns, and has `say` told every so often how long it has taken."""
+    """Returns what `work` returns, and has `say` told every so often how long it has taken.  Whoever is cancelled has
+    ended `work` too."""
     task, begun = asyncio.ensure_future(work), time.monotonic()
     try:
         while not (await asyncio.wait((task,), timeout=every_seconds))[0]:
@@ -27,3 +28,4 @@ async def told(
         return task.result()
     finally:
         task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
