@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.conflict_records import LostRow, decided, lost_rows, packed
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
@@ -70,10 +71,11 @@ class TableChanged(Exception):
     def __init__(self, table: TableName, columns: Iterable[str]) -> None:
         super().__init__(f"{table} has got the columns {', '.join(sorted(columns))}: the feed reads its tables anew")
 
-    @property
-    def failure(self) -> Failure:
-        """Returns it in the engine's words."""
-        return Failure(ErrorKind.CHANGED, str(self))
+
+def told_failure(error: NotSpelled | TableChanged) -> Failure:
+    """Returns in the engine's words why rows cannot be told."""
+    kind = ErrorKind.CHANGED if isinstance(error, TableChanged) else ErrorKind.ROW
+    return Failure(kind, str(error))
 
 
 class RowsTold(ABC, Generic[Statements, Sql]):

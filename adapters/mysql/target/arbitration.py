@@ -26,9 +26,8 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.rows_told import RowsTold, TableChanged
+from tidelock.adapters.target.rows_told import RowsTold, TableChanged, told_failure
 from tidelock.adapters.target.statements_by_table import StatementsByTable
-from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
@@ -71,12 +70,9 @@ class Arbitration:
             except CommittedBefore:
                 await lane.leave()
                 return await self._committed_before(lane, effect)
-            except NotSpelled as error:
+            except (NotSpelled, TableChanged) as error:
                 await lane.leave()
-                return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
-            except TableChanged as error:
-                await lane.leave()
-                return BatchFailed(effect.id, error.failure)
+                return BatchFailed(effect.id, told_failure(error))
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
                 deadlocks += 1

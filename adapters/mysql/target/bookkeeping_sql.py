@@ -18,7 +18,7 @@ from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.ports.sink import Control
 from tidelock.adapters.target import displaced
 from tidelock.adapters.target.displaced import Displaced
-from tidelock.engine.capture.origin import Sites
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
@@ -37,27 +37,18 @@ _POSITION: Final = msgspec.json.Decoder(Position)
 class BookkeepingSql:
     """Statements, or the query that their name says.  `copies`: those of copied tables.  `shadows`: of shadow tables.
 
-    `origin`, `path`: what the receipts say of where the rows came from and by what way, of a feed without `sites`.
     """
 
-    def __init__(
-        self,
-        fencing: Fencing,
-        schema: str,
-        feed: str,
-        group: int,
-        origin: str,
-        path: str,
-        sites: Sites | None = None,
-    ) -> None:
-        self.schema, self.feed, self.group = schema, feed, group
+    def __init__(self, fencing: Fencing, options: SinkOptions) -> None:
+        feed, group = options.feed, options.group
+        self.schema, self.feed, self.group = options.schema, feed, group
         self.copies = CopyBookkeepingSql(fencing, feed, group)
         self._fencing = fencing
         self._mine = fencing.identity
         self._values = f"{text(feed)},{group}"
         self._set = f"feed={text(feed)},grp={group}"
-        self._marks = f"{text(origin)},{text(path)}"
-        self._sites = sites
+        self._marks = f"{text(options.origin)},{text(options.path)}"
+        self._sites = options.sites
         self._table = f"{fencing.schema}.tidelock_"
         self.shadows = ShadowsSql(f"{fencing.schema}.{SHADOWS}", feed, text)
 

@@ -76,9 +76,7 @@ class MySqlSink(ChunkSink):
         self._fencing = Fencing(
             self._endpoint, options.feed, options.group, schema, wait, options.entry, options.stamps
         )
-        self._bookkeeping = BookkeepingSql(
-            self._fencing, schema, options.feed, options.group, options.origin, options.path, options.sites
-        )
+        self._bookkeeping = BookkeepingSql(self._fencing, options)
         self._audit = CommitAudit(self._fencing)
         self._fencing.verify = self._audit.verify
         ddl_number = CONTROL + 1 + lanes

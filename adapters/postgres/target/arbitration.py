@@ -27,9 +27,8 @@ from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.rows_told import RowsTold, TableChanged
+from tidelock.adapters.target.rows_told import RowsTold, TableChanged, told_failure
 from tidelock.adapters.target.statements_by_table import StatementsByTable
-from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch
@@ -83,12 +82,9 @@ class Arbitration:
                     return await self._committed_before(lane, effect)
                 if not effect.decide or attempts == ATTEMPTS:
                     return BatchFailed(effect.id, outcome(error, committing=False))
-            except NotSpelled as error:
+            except (NotSpelled, TableChanged) as error:
                 await lane.leave()
-                return BatchFailed(effect.id, Failure(ErrorKind.ROW, str(error)))
-            except TableChanged as error:
-                await lane.leave()
-                return BatchFailed(effect.id, error.failure)
+                return BatchFailed(effect.id, told_failure(error))
             except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
                 await lane.leave()
                 return BatchFailed(effect.id, outcome(error, committing=True))

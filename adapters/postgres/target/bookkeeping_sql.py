@@ -27,7 +27,7 @@ from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.statements import identifier
 from tidelock.adapters.target import displaced
 from tidelock.adapters.target.displaced import Displaced
-from tidelock.engine.capture.origin import Sites
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.origin import Origin, spelled
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.protocol.effects import EffectId
@@ -44,19 +44,11 @@ class BookkeepingSql:
     """Statements, or the query that their name says.  `copies`: those of copied tables.  `shadows`: of shadow tables.
 
     A feed that names `sites` writes its marks into the log too (`adapters.postgres.log_marks`), where a feed from here
-    finds them; `origin`, `path`: what the receipts of another say.  `writers`: notes the receipts that are dropped.
+    finds them.  `writers`: notes the receipts that are dropped.
     """
 
-    def __init__(
-        self,
-        schema: str,
-        feed: str,
-        group: int,
-        origin: str,
-        path: str,
-        sites: Sites | None = None,
-        writers: WritersSql | None = None,
-    ) -> None:
+    def __init__(self, options: SinkOptions, writers: WritersSql | None = None) -> None:
+        schema, feed, group = options.schema, options.feed, int(options.group)
         self.schema, self.feed, self.group = schema, feed, group
         self.copies = CopyBookkeepingSql(schema, feed, group)
         place = identifier(schema)
@@ -66,10 +58,10 @@ class BookkeepingSql:
         )
         self.conflicts = f"{place}.tidelock_conflicts"
         self._ours = f"feed = {text(feed)}"
-        self.mine = f"{self._ours} AND grp = {int(group)}"
-        self._values = f"{text(feed)}, {int(group)}"
-        self._marks = f"{text(origin)}, {text(path)}"
-        self._feed, self._group, self._sites, self._writers = feed, int(group), sites, writers
+        self.mine = f"{self._ours} AND grp = {group}"
+        self._values = f"{text(feed)}, {group}"
+        self._marks = f"{text(options.origin)}, {text(options.path)}"
+        self._sites, self._writers = options.sites, writers
 
     def prepare(self) -> list[str]:
         """Prepare a session for `receipt`, once: planning these two statements costs more than running them."""
@@ -106,7 +98,7 @@ class BookkeepingSql:
     def _told(self, batch: EffectId, origin: Origin | None, seen: Position | None) -> tuple[str, ...]:
         if self._sites is None:
             return ()
-        return receipt_row(self._feed, self._group, batch, origin or self._sites.local, seen)
+        return receipt_row(self.feed, self.group, batch, origin or self._sites.local, seen)
 
     def marks(self, batch: EffectId) -> list[str]:
         """Mark what follows in the transaction as a feed's, where sites have names."""
@@ -195,7 +187,7 @@ class BookkeepingSql:
         site, marks = "NULL", []
         if self._sites is not None:
             site = text(self._sites.source)
-            told = checkpoint(self._feed, self._group, position, self._sites.source)
+            told = checkpoint(self.feed, self.group, position, self._sites.source)
             marks.append(f"SELECT {_emit(text(told))}")
         upsert = (
             f"INSERT INTO {self.checkpoint} (feed, grp, position, saved_at, site) "

@@ -78,10 +78,7 @@ class PostgresSink(ChunkSink):
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait, options.stamps)
         writers = WritersSql(options.schema, feed)
-        noted = writers if options.arbitrates else None
-        self._bookkeeping = BookkeepingSql(
-            options.schema, feed, group, options.origin, options.path, options.sites, noted
-        )
+        self._bookkeeping = BookkeepingSql(options, writers if options.arbitrates else None)
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
         self._target_name, self._rules = options.target_name, options.ddl
