@@ -92,10 +92,13 @@ class CaptureMachine:
                     echoes.note_statement(source)
                 continue
             admitted = loop.admits((source.source, source.number), source.marks, rows=bool(source.rows))
+            taken: list[RowChange] | None
             if echoes is not None:
                 taken = self._with_echoes(echoes, source, chunk.last.proof, admitted=admitted)
+            elif not admitted:
+                continue
             else:
-                taken = self._images(source) if admitted else None
+                taken = source.rows if self._plain else self._images(source)
             if taken is not None:
                 if not transactions:
                     seen = loop.seen

@@ -153,7 +153,7 @@ class Assembly:
         state = self.state
         ordinal = state.ordinal
         role = table.role
-        if role is Role.UNWANTED or (role in _INSERTED and operation != INSERT):
+        if role is not Role.WANTED and (role is Role.UNWANTED or (role in _INSERTED and operation != INSERT)):
             state.ordinal = table.skip(b, p, end, 2 if operation == UPDATE else 1, ordinal)
             return
         prelude = table.two if operation == UPDATE else table.one
