@@ -213,7 +213,7 @@ async def _run(
     source, (findings, over, there, begun) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
         for finding in findings:
-            progress.message(str(finding))
+            progress.error(str(finding))
         await capture.stop()
         return REFUSED
     if isinstance(source, SourceError):
@@ -380,19 +380,20 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
     seen = machine.status()
     progress.update(sample_of(seen, shell, 0.0))
     if shell.halt is not None:
-        progress.message(str(shell.halt.alarm))
+        progress.error(str(shell.halt.alarm))
         return OPERATOR
     if shell.refusal is not None:
-        progress.message(
+        progress.error(
             "the feed begins with this copy (`start: copy`, `tidelock resync`), so nothing runs without it"
         )
         return REFUSED
     if shell.stepped_down is not None:
-        progress.message(shell.stepped_down.reason)
+        tell = progress.message if shell.stepped_down.again else progress.error
+        tell(shell.stepped_down.reason)
         if shell.stopping and shell.stepped_down.again:
             return OK
         return AGAIN if shell.stepped_down.again else REFUSED
     if seen is not None and seen.parked and shell.caught_up:
-        progress.message(f"{seen.parked} failed rows: `tidelock rows list FEED` shows them")
+        progress.error(f"{seen.parked} failed rows: `tidelock rows list FEED` shows them")
         return OPERATOR
     return OK

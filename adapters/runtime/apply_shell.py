@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, assert_never
 
@@ -24,6 +25,7 @@ from tidelock.engine.apply.machine import ApplyMachine, State
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol import effects, events
+from tidelock.engine.protocol.steps import DeleteRows, Step
 
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
@@ -200,10 +202,10 @@ class Shell:
     def _carry_out(self, effect: effects.ApplyEffect) -> None:
         match effect:
             case effects.ApplyBatch():
-                self.meters.sent(effect)
+                self.meters.sent(effect.id, effect.rows, _by_table(effect.steps))
                 self._start(self._answer(self._sink.apply(effect)))
             case effects.ApplyPiece():
-                self.meters.sent_piece(effect)
+                self.meters.sent_piece(effect.batch, effect.rows, _by_table(effect.steps))
                 self._start(self._answer(self._sink.apply_piece(effect)))
             case effects.CommitBatch():
                 self._start(self._answer(self._sink.commit(effect)))
@@ -299,3 +301,11 @@ class Shell:
         await self.copies.close()
         await self._sink.close()
         self._journal.close()
+
+
+def _by_table(steps: Sequence[Step]) -> Counter[str]:
+    """Returns how many rows the steps write or delete, by table of the target."""
+    found = Counter[str]()
+    for step in steps:
+        found[str(step.table.target.name)] += len(step.keys if isinstance(step, DeleteRows) else step.rows)
+    return found

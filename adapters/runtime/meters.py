@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, EffectId
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, BatchFailed, BatchRolledBack
-from tidelock.engine.protocol.steps import DeleteRows, Step
 
 ROWS: Final = (1.0, 10.0, 100.0, 500.0, 1000.0, 2000.0, 4000.0, 10_000.0)
 APPLY_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -52,17 +51,10 @@ class Histogram:
 
 
 class _Sent:
-    """A batch that the target has not answered for: when it was sent, and its rows by table."""
+    """A batch that the target has not answered for: when it was sent, its rows, and those by table."""
 
-    def __init__(self, effect: ApplyBatch, now: float) -> None:
-        self.since, self.rows, self.tables = now, effect.rows, Counter[str]()
-        self.add(effect.steps)
-
-    def add(self, steps: Sequence[Step]) -> None:
-        """Adds the rows of steps to those of their tables."""
-        for step in steps:
-            rows = step.keys if isinstance(step, DeleteRows) else step.rows
-            self.tables[str(step.table.target.name)] += len(rows)
+    def __init__(self, rows: int, tables: Counter[str]) -> None:
+        self.since, self.rows, self.tables = time.monotonic(), rows, tables
 
 
 class Meters:
@@ -95,15 +87,15 @@ class Meters:
         self._window, self._rows_came, self._saved = -1, False, None
         self.checkpoint_seconds = 0.0
 
-    def sent(self, effect: ApplyBatch) -> None:
-        """Notes that a batch was sent."""
-        self._sent[effect.id] = _Sent(effect, time.monotonic())
+    def sent(self, id_: EffectId, rows: int, tables: Counter[str]) -> None:
+        """Notes that a batch was sent, of so many changes; `tables`: rows that it writes, by table."""
+        self._sent[id_] = _Sent(rows, tables)
 
-    def sent_piece(self, effect: ApplyPiece) -> None:
+    def sent_piece(self, id_: EffectId, rows: int, tables: Counter[str]) -> None:
         """Notes that a piece of a held batch was sent."""
-        if (batch := self._sent.get(effect.batch)) is not None:
-            batch.rows += effect.rows
-            batch.add(effect.steps)
+        if (batch := self._sent.get(id_)) is not None:
+            batch.rows += rows
+            batch.tables.update(tables)
 
     def answered(self, event: ApplyEvent) -> None:
         """Takes an answer of the target; what is not about a batch that was sent is passed over."""

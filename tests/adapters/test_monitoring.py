@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,11 @@ from tidelock.adapters.web.exposition import Page, merged
 from tidelock.adapters.web.metrics import metrics
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, EffectId
+from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady
 
 NAME = re.compile(r"\btidelock_\w+")
 SERVED = monitoring.names(monitoring.whole_page()) | monitoring.names(monitoring.verify_page())
-
-
-def batch(number: int, rows: int) -> ApplyBatch:
-    return ApplyBatch(EffectId(1, number), 0, [], b"", rows)
 
 
 def test_a_histogram_counts_up_to_each_bound_and_beyond() -> None:
@@ -42,8 +39,8 @@ def test_a_histogram_counts_up_to_each_bound_and_beyond() -> None:
 def test_only_what_is_committed_is_counted() -> None:
     meters = Meters(3)
     for number, rows in enumerate((5, 7, 100)):
-        meters.sent(batch(number, rows))
-    meters.sent_piece(ApplyPiece(EffectId(1, 9), EffectId(1, 2), 0, [], 50))
+        meters.sent(EffectId(1, number), rows, Counter({"a.b": rows - 1}))
+    meters.sent_piece(EffectId(1, 2), 50, Counter({"a.c": 50}))
     meters.answered(BatchReady(EffectId(1, 2)))
     meters.answered(BatchFailed(EffectId(1, 1), Failure(ErrorKind.TRANSIENT, "deadlock")))
     meters.answered(BatchCommitted(EffectId(1, 0)))
@@ -51,13 +48,14 @@ def test_only_what_is_committed_is_counted() -> None:
     meters.answered(BatchCommitted(EffectId(1, 1)))  # of a copy's merge, or late
     assert (meters.batch_rows.count, meters.batch_rows.sum) == (2, 155.0)
     assert meters.batch_seconds.count == 2
+    assert meters.table_rows == {"a.b": 103, "a.c": 50}
 
 
 def test_a_heartbeat_tells_the_sources_time_and_is_no_late_row() -> None:
     meters = Meters()
     meters.reached(1, 5_000_000)
     assert (meters.last_event, meters.latency_seconds.count) == (5.0, 0)
-    meters.sent(batch(1, 1))
+    meters.sent(EffectId(1, 1), 1, Counter())
     meters.answered(BatchCommitted(EffectId(1, 1)))
     meters.reached(1, 5_000_000)
     assert meters.latency_seconds.count == 0, "it is committed, and not all before it is"
@@ -80,7 +78,7 @@ def test_a_checkpoint_ages_only_while_rows_wait_for_it(monkeypatch: pytest.Monke
 
 def test_groups_of_a_feed_are_told_apart_and_pages_of_feeds_join() -> None:
     meters = [Meters(0), Meters(4)]
-    meters[1].sent(batch(1, 20))
+    meters[1].sent(EffectId(1, 1), 20, Counter())
     meters[1].answered(BatchCommitted(EffectId(1, 1)))
     pages = [metrics(Sample(rows_total=7), "shop", meters), metrics(Sample(), "crm", [Meters()])]
     joined = merged(pages)

@@ -261,7 +261,8 @@ def test_metrics_leave_out_what_is_not_known() -> None:
         families = text_string_to_metric_families(metrics(Sample(slot=seen), "shop"))
         return {
             family.name.removeprefix("tidelock_slot_"): {
-                next((v for k, v in one.labels.items() if k not in ("feed", "slot")), ""): one.value for one in family.samples
+                next((v for k, v in one.labels.items() if k not in ("feed", "slot")), ""): one.value
+                for one in family.samples
             }
             for family in families
             if family.name.startswith("tidelock_slot_")

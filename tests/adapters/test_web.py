@@ -6,6 +6,7 @@ import io
 import json
 import re
 import socket
+import sys
 
 import aiohttp
 import msgspec
@@ -119,6 +120,32 @@ def test_a_copy_is_told_until_it_is_done() -> None:
     assert "4/10 chunks" in shown.getvalue() and "0:12 left" in shown.getvalue() and "copied" in shown.getvalue()
 
 
+def test_the_headline_counts_copied_rows_too() -> None:
+    assert one_line(BUSY).startswith("running, 12,545,683 rows (200,005 of them copied), 95,000 rows/s, ")
+    shown = io.StringIO()
+    Console(file=shown, width=160).print(live_view("shop", BUSY, 1))
+    assert "12,545,683 rows (200,005 of them copied)" in shown.getvalue()
+
+
+class Gone(io.StringIO):
+    def write(self, text: str, /) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_a_run_goes_on_when_nobody_reads_its_lines(json: bool) -> None:
+    progress = progress_on(Gone(), "shop", json)
+    progress.update(BUSY)
+    progress.message("bye")
+    progress.close()
+
+
+@pytest.mark.parametrize(("json", "said"), [(True, '{"error":"disk full"}\n'), (False, "shop: disk full\n")])
+def test_errors_go_to_stderr(json: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    progress_on(sys.stdout, "shop", json).error("disk full")
+    assert capsys.readouterr() == ("", said)
+
+
 def test_unknown_lag_is_no_number() -> None:
     assert "tidelock_lag_seconds" not in metrics(Sample(), "shop")
     assert "lag unknown" in one_line(Sample())
@@ -161,5 +188,5 @@ def test_live_view_shows_each_lane_by_its_length() -> None:
     text = console.file.getvalue()
     bars = [line.count("━") for line in text.splitlines() if "lane" in line]
     assert bars == [40, 0, 28]
-    assert "12,345,678 rows" in text
+    assert "12,545,683 rows" in text
     assert "2 failed rows" in text
