@@ -38,6 +38,7 @@ from tidelock.adapters.runtime import long_statement
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, NoJournal
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.permit_watch import PermitWatch
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
@@ -68,17 +69,23 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
 
 async def run(
-    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, *, by_force: bool = False
+    feed: Feed,
+    until_caught_up: bool,
+    progress: Progress,
+    capture: CaptureProcess,
+    *,
+    by_force: bool = False,
+    socket: str = "",
 ) -> int:
     """Runs a feed and returns its exit code (design 9).
 
-    `capture`: a process that was started early, see above.  `by_force`: take the feed over from a live run.  Raises
-    SourceError, TargetError, RunsAlready: the operator must correct something first.  A server that says itself that it
-    cannot now is asked again.
+    `capture`: a process that was started early, see above.  `by_force`: take the feed over from a live run.
+    `socket`: path of a Unix socket that serves what `http` does.  Raises SourceError, TargetError, RunsAlready: the
+    operator must correct something first.  A server that says itself that it cannot now is asked again.
     """
     calm()
     claim = Claim.new(feed.schema, feed.name)
-    life = _Life(Pulse(feed, claim), SlotWatch(feed.source_url))
+    life = _Life(Pulse(feed, claim), SlotWatch(feed.source_url), socket)
     try:
         with heard(life.stop):
             while True:
@@ -107,12 +114,12 @@ async def run(
 
 class _Life:
     """The parts of a run that outlive a new takeover of the feed: the sign of life, HTTP, the watch on
-    the source's slot, and how to stop.
+    the source's slot, and how to stop.  `meters`: what is counted beside the machine.
 
     `has_run`: this process has had the feed.  `stream_idle_us`: of the next machine, in microseconds (`StepDown`).
     """
 
-    def __init__(self, pulse: Pulse, slot: SlotWatch) -> None:
+    def __init__(self, pulse: Pulse, slot: SlotWatch, socket: str = "") -> None:
         self.pulse = pulse
         self.slot = slot
         self.shell: Shell | None = None
@@ -120,17 +127,23 @@ class _Life:
         self.has_run = False
         self.stream_idle_us: int | None = None
         self.sampler: Sampler | None = None
+        self.meters = Meters()
+        self._socket = socket
         self._between = Sample()  # two machines
         self._http = contextlib.AsyncExitStack()
         self._serves = False
         self._task = asyncio.current_task()
 
-    async def serve(self, address: tuple[str, int] | None) -> None:
+    async def serve(self, feed: Feed) -> None:
         """Serves HTTP from the first machine on, also while a server is waited for.  Raises ListenError."""
-        if address is not None and not self._serves:
+        if not self._serves:
             from tidelock.adapters.web.serving import serve
 
-            await self._http.enter_async_context(serve(address, self._latest))
+            addresses: tuple[tuple[str, int] | str | None, ...] = (feed.http_address, self._socket)
+            for address in addresses:
+                if address:
+                    served = serve(address, self._latest, feed.name, lambda: [self.meters])
+                    await self._http.enter_async_context(served)
             self._serves = True
 
     def _latest(self) -> Sample:
@@ -200,7 +213,7 @@ async def _run(
     source, (findings, over, there, begun) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
         for finding in findings:
-            progress.message(str(finding))
+            progress.error(str(finding))
         await capture.stop()
         return REFUSED
     if isinstance(source, SourceError):
@@ -272,14 +285,14 @@ async def _run(
     )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))
-    shell = Shell(machine, sink, log, apply_ddl, journal, copies)
+    shell = Shell(machine, sink, log, apply_ddl, journal, copies, meters=life.meters)
     shell.post(taken)
     if until_caught_up:
         log.aim(source.now)
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
     sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds, life.slot.shown)
     life.slot.begin()
-    await life.serve(feed.http_address)
+    await life.serve(feed)
     life.shell = shell
     permit = PermitWatch(feed, shell, log, machine.status, progress.message) if feed.permit else None
     life.pulse.watch(shell.displaced, lambda: shell.unanswered, (lambda: permit.word) if permit is not None else None)
@@ -367,19 +380,20 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
     seen = machine.status()
     progress.update(sample_of(seen, shell, 0.0))
     if shell.halt is not None:
-        progress.message(str(shell.halt.alarm))
+        progress.error(str(shell.halt.alarm))
         return OPERATOR
     if shell.refusal is not None:
-        progress.message(
+        progress.error(
             "the feed begins with this copy (`start: copy`, `tidelock resync`), so nothing runs without it"
         )
         return REFUSED
     if shell.stepped_down is not None:
-        progress.message(shell.stepped_down.reason)
+        tell = progress.message if shell.stepped_down.again else progress.error
+        tell(shell.stepped_down.reason)
         if shell.stopping and shell.stepped_down.again:
             return OK
         return AGAIN if shell.stepped_down.again else REFUSED
     if seen is not None and seen.parked and shell.caught_up:
-        progress.message(f"{seen.parked} failed rows: `tidelock rows list FEED` shows them")
+        progress.error(f"{seen.parked} failed rows: `tidelock rows list FEED` shows them")
         return OPERATOR
     return OK

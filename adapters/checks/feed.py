@@ -13,8 +13,10 @@ from typing import TypeVar
 import msgspec
 
 from tidelock.adapters.checks.checked_table import CheckedTable
+from tidelock.adapters.checks.http_port import check_http
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.looks import check_looks
+from tidelock.adapters.checks.rule_columns import check_rule_columns
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import names_at_target, replicated
 from tidelock.adapters.checks.stamps import check_stamped, check_stamps
@@ -51,7 +53,7 @@ async def check(feed: Feed) -> CheckReport:
                 findings = await _both_sides(feed, source, target)
         except SourceError as problem:
             findings = [error("server-refused", problem.message, problem.hint)]
-    return report(findings + await _site_findings(feed) + await _log_findings(feed))
+    return report(findings + await _site_findings(feed) + await _log_findings(feed) + await check_http(feed))
 
 
 async def _site_findings(feed: Feed) -> list[Finding]:
@@ -150,7 +152,7 @@ async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> l
     target_of = {name: feed.target_name(name) for name in view.tables}
     wanted = list(dict.fromkeys(target_of.values()))
     tables = await target.tables(wanted)
-    findings = await check_empty(feed, list(tables))
+    findings = check_rule_columns(feed, view.tables.values()) + await check_empty(feed, list(tables))
     findings += await target.making([name for name in wanted if name not in tables])
     details = await target.details(wanted)
     for name, source in view.tables.items():

@@ -239,7 +239,12 @@ def repair(
 
 
 @app.command()
-def resync(feed: FeedPath, table: SourceTables = None, yes: Replace = False, json: Json = False) -> int:
+def resync(
+    feed: FeedPath,
+    table: Annotated[list[str] | None, typer.Option("--table", hidden=True)] = None,
+    yes: Replace = False,
+    json: Json = False,
+) -> int:
     """Let a feed that cannot read on go on at the source's present place; its next run copies the tables anew first."""
     from tidelock.adapters.cli.resyncing import resync
 

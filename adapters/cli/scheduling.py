@@ -111,7 +111,7 @@ def _served(http: str, state: ScheduleState, name: str) -> Iterator[None]:
     host, colon, port = http.rpartition(":")
     if http and not (colon and port.isdigit()):
         raise CommandError(f"--http {http} is no address", "Write HOST:PORT")
-    with served((host.strip("[]"), int(port)), lambda: metrics(state)) if http else nullcontext(0) as number:
+    with served((host.strip("[]"), int(port)), lambda: metrics(state, name)) if http else nullcontext(0) as number:
         if http:
             print(f"{name}: metrics at http://{host}:{number}/metrics", flush=True)
         yield

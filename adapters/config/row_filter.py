@@ -12,6 +12,7 @@ from tidelock.engine.capture.row_filter import And, Compare, Condition, In, IsNu
 
 if TYPE_CHECKING:
     from sqlglot import expressions as exp
+    from sqlglot.errors import SqlglotError
 
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -28,8 +29,25 @@ def parse_where(text: str) -> Condition:
     try:
         tree = sqlglot.parse_one(text, read="mysql", into=sqlglot.exp.Condition)
     except SqlglotError as error:
-        raise WhereError(f"where: {text!r} cannot be read: {str(error).splitlines()[0]}") from None
+        raise WhereError(f"where: {text!r} cannot be read{_unread(error)}") from None
     return _condition(tree)
+
+
+def _unread(error: SqlglotError) -> str:
+    """Returns where a text was read up to, and what is the matter there, as far as it is known."""
+    told = next(iter(getattr(error, "errors", None) or ()), None)
+    if told is None:
+        return ": a quote that is opened and not closed, or a character that no condition has"
+    wanted = f": {told['description']}" if str(told["description"]).startswith("Expecting") else ""
+    line = f"line {told['line']}, " if told["line"] > 1 else ""
+    return f" at {line}character {told['col']}, near {told['highlight']!r}{wanted}"
+
+
+def _at(node: exp.Expr) -> str:
+    """Returns a part of the filter with its place in the text, if that is known."""
+    starts = [one.meta["start"] for one in node.walk() if "start" in one.meta]
+    place = f" at character {min(starts) + 1}" if starts else ""
+    return f"{node.sql(dialect='mysql')!r}{place}"
 
 
 def _condition(node: exp.Expr) -> Condition:
@@ -55,11 +73,11 @@ def _condition(node: exp.Expr) -> Condition:
             return And((Compare(column, ">=", low), Compare(column, "<=", high)))
         case exp.Binary() if type(node) in operators:
             operator = operators[type(node)]
-            if isinstance(node.left, exp.Column):
-                return Compare(_column(node.left), operator, _literal(node.right))
-            return Compare(_column(node.right), _FLIPPED[operator], _literal(node.left))
+            if isinstance(node.right, exp.Column) and not isinstance(node.left, exp.Column):
+                return Compare(_column(node.right), _FLIPPED[operator], _literal(node.left))
+            return Compare(_column(node.left), operator, _literal(node.right))
     raise WhereError(
-        f"where: {node.sql(dialect='mysql')!r} is not a comparison of a column with a literal, IN, BETWEEN, IS NULL, "
+        f"where: {_at(node)} is not a comparison of a column with a literal, IN, BETWEEN, IS NULL, "
         "AND, OR or NOT"
     )
 
@@ -69,7 +87,7 @@ def _column(node: exp.Expr) -> str:
 
     if isinstance(node, exp.Column) and not node.table:
         return node.name
-    raise WhereError(f"where: {node.sql(dialect='mysql')!r} is not a column")
+    raise WhereError(f"where: {_at(node)} is not a column")
 
 
 def _literal(node: exp.Expr) -> str:
@@ -79,4 +97,4 @@ def _literal(node: exp.Expr) -> str:
         return f"-{node.this.this}"
     if isinstance(node, exp.Literal):
         return str(node.this)
-    raise WhereError(f"where: {node.sql(dialect='mysql')!r} is not a literal")
+    raise WhereError(f"where: {_at(node)} is not a literal")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, assert_never
 
@@ -19,10 +20,12 @@ from tidelock.adapters.ports.log import Log
 from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Recorder
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.engine.apply.machine import ApplyMachine, State
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol import effects, events
+from tidelock.engine.protocol.steps import DeleteRows, Step
 
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
@@ -51,9 +54,14 @@ class Shell:
         way_out: Callable[[str], str] = str,
         *,
         stays: bool = False,
+        meters: Meters | None = None,
     ) -> None:
-        """`stays`: its process goes on, and an operator ends a halt; so a copy that it cannot begin without is one."""
+        """`stays`: its process goes on, and an operator ends a halt; so a copy that it cannot begin without is one.
+        `meters`: counts what is sent and committed.
+        """
         self.machine = machine
+        self.meters = meters or Meters()
+        self.meters.begin()
         self.caught_up = False
         self.stepped_down: effects.StepDown | None = None
         self.halt: effects.Halt | None = None
@@ -185,6 +193,7 @@ class Shell:
             self.begin_anew("the journal is full: it goes on in a new one")
         for effect in self.machine.step(now, arrived):
             self._carry_out(effect)
+        self.meters.reached(*self.machine.reached)
         if self.machine.backpressured:
             self._room.clear()
         else:
@@ -193,8 +202,10 @@ class Shell:
     def _carry_out(self, effect: effects.ApplyEffect) -> None:
         match effect:
             case effects.ApplyBatch():
+                self.meters.sent(effect.id, effect.rows, _by_table(effect.steps))
                 self._start(self._answer(self._sink.apply(effect)))
             case effects.ApplyPiece():
+                self.meters.sent_piece(effect.batch, effect.rows, _by_table(effect.steps))
                 self._start(self._answer(self._sink.apply_piece(effect)))
             case effects.CommitBatch():
                 self._start(self._answer(self._sink.commit(effect)))
@@ -245,7 +256,9 @@ class Shell:
 
     async def _answer(self, work: Coroutine[Any, Any, events.ApplyEvent]) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
-            self.post(await work)
+            answer = await work
+            self.meters.answered(answer)
+            self.post(answer)
 
     async def _save(self, effect: effects.SaveCheckpoint) -> None:
         """Stores a checkpoint; only then the log hears of it."""
@@ -288,3 +301,11 @@ class Shell:
         await self.copies.close()
         await self._sink.close()
         self._journal.close()
+
+
+def _by_table(steps: Sequence[Step]) -> Counter[str]:
+    """Returns how many rows the steps write or delete, by table of the target."""
+    found = Counter[str]()
+    for step in steps:
+        found[str(step.table.target.name)] += len(step.keys if isinstance(step, DeleteRows) else step.rows)
+    return found

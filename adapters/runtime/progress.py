@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
@@ -104,6 +105,9 @@ class Progress(Protocol):
     def message(self, text: str) -> None:
         """Shows a message."""
 
+    def error(self, text: str) -> None:
+        """Shows, on stderr, why the run ends."""
+
     def close(self) -> None:
         """Shows the last sample, and ends."""
 
@@ -134,6 +138,17 @@ class Paced:
         return True
 
 
+def print_on(stream: TextIO, line: str) -> None:
+    """Prints a line.  A reader that is gone ends the telling and not the run."""
+    with contextlib.suppress(BrokenPipeError):
+        print(line, file=stream, flush=True)
+
+
+def print_error(line: str) -> None:
+    """Prints a line on stderr, if that still has a reader."""
+    print_on(sys.stderr, line)
+
+
 class JsonLines:
     """Prints one JSON object a line: `{"sample": …}` or `{"message": …}`."""
 
@@ -150,6 +165,10 @@ class JsonLines:
         """Prints a message."""
         self._write({"message": text})
 
+    def error(self, text: str) -> None:
+        """Prints an error."""
+        print_error(msgspec.json.encode({"error": text}).decode())
+
     def close(self) -> None:
         """Prints the last sample."""
         if self._paced.held:
@@ -157,7 +176,7 @@ class JsonLines:
             self._paced.held = None
 
     def _write(self, line: dict[str, Sample | str]) -> None:
-        print(msgspec.json.encode(line).decode(), file=self._stream, flush=True)
+        print_on(self._stream, msgspec.json.encode(line).decode())
 
 
 class PlainLines:
@@ -175,7 +194,11 @@ class PlainLines:
 
     def message(self, text: str) -> None:
         """Prints a message."""
-        print(f"{self._name}: {text}", file=self._stream, flush=True)
+        print_on(self._stream, f"{self._name}: {text}")
+
+    def error(self, text: str) -> None:
+        """Prints an error."""
+        print_error(f"{self._name}: {text}")
 
     def close(self) -> None:
         """Prints the last sample."""
@@ -206,6 +229,13 @@ class LiveView:
         """Prints a message above the view."""
         self._live.console.print(f"{self._name}: {text}", markup=False, highlight=False)
 
+    def error(self, text: str) -> None:
+        """Prints an error: above the view, where stderr is the same terminal."""
+        if sys.stderr.isatty():
+            self.message(text)
+        else:
+            print_error(f"{self._name}: {text}")
+
     def close(self) -> None:
         """Draws the last sample, and leaves it on the terminal."""
         if self._paced.held:
@@ -222,8 +252,8 @@ def one_line(sample: Sample) -> str:
     """Returns the sample in words, without counters that are zero and only matter otherwise."""
     parts = [
         sample.state,
-        f"{sample.rows_total:,} rows",
-        f"{sample.rows_per_second:,.0f} rows/s",
+        _rows(sample),
+        f"{_rate(sample):,.0f} rows/s",
         f"lag {_lag(sample)}",
     ]
     parts += [f"{sum(sample.lanes):,} rows in {len(sample.lanes)} lanes"] if any(sample.lanes) else []
@@ -251,7 +281,7 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     colour = colours.get(sample.state, "green")
     title = Text.assemble((name, "bold"), "  ", (sample.state, colour), f"  {sample.position}")
     totals = Text(
-        f"{sample.rows_total:,} rows   {sample.rows_per_second:,.0f} rows/s   lag {_lag(sample)}   "
+        f"{_rows(sample)}   {_rate(sample):,.0f} rows/s   lag {_lag(sample)}   "
         f"{sample.batches_total:,} batches   {sample.locks_held:,} locks   {sample.lock_waits_total:,} waits"
     )
     trouble = Text(
@@ -269,6 +299,16 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
     copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
     return Group(title, totals, trouble, *slot, lanes, *copies, *alarm)
+
+
+def _rows(sample: Sample) -> str:
+    """Returns the rows since the process started, copied ones too."""
+    copied = sum(copy.rows for copy in sample.copies)
+    return f"{sample.rows_total + copied:,} rows" + (f" ({copied:,} of them copied)" if copied else "")
+
+
+def _rate(sample: Sample) -> float:
+    return sample.rows_per_second + sum(copy.rows_per_second for copy in sample.copies if not copy.done)
 
 
 def _prepared(sample: Sample) -> str:

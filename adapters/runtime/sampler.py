@@ -55,7 +55,10 @@ class Sampler:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             now = time.monotonic()
-            sample = sample_of(self._machine.status(), self._shell, 0.0)
+            seen = self._machine.status()
+            if seen is not None:
+                self._shell.meters.saved(seen.saved, seen.position)
+            sample = sample_of(seen, self._shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
             sample = msgspec.structs.replace(sample, rows_per_second=rate)

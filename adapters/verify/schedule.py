@@ -25,6 +25,7 @@ from tidelock.adapters.process import private_files
 from tidelock.adapters.verify.report import VerifyReport
 from tidelock.adapters.verify.rotation import RotationPlace, Share, share
 from tidelock.adapters.verify.verify import VerifyProgress, examine, spark_for
+from tidelock.adapters.web.exposition import Page
 
 KINDS: Final = ("missing", "extra", "different")
 
@@ -116,28 +117,19 @@ def round_of(
     return report
 
 
-def metrics(state: ScheduleState) -> str:
-    """Returns the state in Prometheus' text format."""
-    lines: list[str] = []
-
-    def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:
-        lines.append(f"# HELP tidelock_verify_{name} {text}\n# TYPE tidelock_verify_{name} {kind}")
-        lines.extend(f"tidelock_verify_{name}{labels} {value}" for labels, value in values)
-
+def metrics(state: ScheduleState, feed: str) -> str:
+    """Returns the state in Prometheus' text format, with the feed's name."""
+    page = Page({"feed": feed})
     differences = [
-        (f'{{table="{_escaped(table)}",kind="{kind}"}}', found.known(kind))
+        ({"table": table, "kind": kind}, found.known(kind))
         for table, found in sorted(state.tables.items())
         for kind in KINDS
     ]
-    add("rows_total", "counter", "Source rows compared.", ("", state.rows))
-    add("differences", "gauge", "Rows that differ, as far as passes have found.", *differences)
-    add("covered_ratio", "gauge", "How much of the present pass is done.", ("", state.share))
-    add("passes_total", "counter", "Times that all tables were compared.", ("", state.passes))
-    add("rounds_total", "counter", "Rounds that ended well.", ("", state.rounds))
-    add("failures_total", "counter", "Rounds that could not be done.", ("", state.failures))
-    add("last_success_timestamp_seconds", "gauge", "When a round ended well.", ("", state.succeeded))
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    page.one("verify_rows_total", "counter", "Source rows compared.", state.rows)
+    page.add("verify_differences", "gauge", "Rows that differ, as far as passes have found.", *differences)
+    page.one("verify_covered_ratio", "gauge", "How much of the present pass is done.", state.share)
+    page.one("verify_passes_total", "counter", "Times that all tables were compared.", state.passes)
+    page.one("verify_rounds_total", "counter", "Rounds that ended well.", state.rounds)
+    page.one("verify_failures_total", "counter", "Rounds that could not be done.", state.failures)
+    page.one("verify_last_success_timestamp_seconds", "gauge", "When a round ended well.", state.succeeded)
+    return page.text

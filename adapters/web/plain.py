@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tidelock.adapters.web.exposition import CONTENT_TYPE
 from tidelock.adapters.web.listen_error import ListenError
-from tidelock.adapters.web.metrics import CONTENT_TYPE
 
 
 @contextmanager

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from aiohttp import web
 
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web.exposition import CONTENT_TYPE
 from tidelock.adapters.web.listen_error import ListenError
-from tidelock.adapters.web.metrics import CONTENT_TYPE, metrics
+from tidelock.adapters.web.metrics import metrics
 
 READY = ("running", "caught up")
 
 
-async def start(address: tuple[str, int], latest: Callable[[], Sample]) -> tuple[web.AppRunner, int]:
-    """Starts a server and returns its port.  Raises ListenError."""
-    runner = web.AppRunner(application(latest), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+async def start(address: tuple[str, int] | str, pages: web.Application) -> tuple[web.AppRunner, int]:
+    """Starts a server and returns its port, 0 at a Unix socket.  Raises ListenError."""
+    runner = web.AppRunner(pages, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
-    host, port = address
     try:
-        await web.TCPSite(runner, host, port).start()
+        if isinstance(address, str):
+            await web.UnixSite(runner, address).start()
+            return runner, 0
+        await web.TCPSite(runner, *address).start()
     except OSError as error:
         await runner.cleanup()
+        place = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
         raise ListenError(
-            f"http: cannot listen on {host}:{port}: {error.strerror or error}",
+            f"http: cannot listen on {place}: {error.strerror or error}",
             "Another process may have the port: choose another for `http` in the feed, or leave it out.",
         ) from None
     return runner, runner.addresses[0][1]
 
 
-def application(latest: Callable[[], Sample]) -> web.Application:
-    """Returns the pages; `latest` gives the newest sample."""
+def application(latest: Callable[[], Sample], feed: str, meters: Callable[[], Sequence[Meters]]) -> web.Application:
+    """Returns the pages of a feed; `latest` gives the newest sample, `meters` what its groups here count."""
 
     async def show_metrics(_: web.Request) -> web.Response:
-        return web.Response(body=metrics(latest()).encode(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=metrics(latest(), feed, meters()).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def alive(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
 
 
 @asynccontextmanager
-async def serve(address: tuple[str, int], latest: Callable[[], Sample]) -> AsyncIterator[int]:
-    """Serve while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
+async def serve(
+    address: tuple[str, int] | str,
+    latest: Callable[[], Sample],
+    feed: str,
+    meters: Callable[[], Sequence[Meters]] = tuple,
+) -> AsyncIterator[int]:
+    """Serve while the block runs; gives the port (`address` may ask for any free one with 0; a text is the path of a
+    Unix socket, and the port 0).  Raises ListenError.
+    """
     # aiohttp takes a quarter of a second to import: beside the loop, and only where `http:` is set.
     await asyncio.to_thread(import_module, "tidelock.adapters.web.server")
-    from tidelock.adapters.web.server import start
+    from tidelock.adapters.web.server import application, start
 
-    runner, port = await start(address, latest)
+    runner, port = await start(address, application(latest, feed, meters))
     try:
         yield port
     finally:

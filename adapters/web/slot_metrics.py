@@ -5,7 +5,7 @@ What is not known is left out: an old figure, or a 0, would look like a good one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidelock.adapters.ports.slot_state import SlotState
@@ -19,12 +19,12 @@ class Gauge(NamedTuple):
 
     name: str
     text: str
-    values: Sequence[tuple[str, float]]
+    values: Sequence[tuple[Mapping[str, str], float]]
 
 
 def slot_gauges(slot: SlotState) -> Iterator[Gauge]:
     """Yields what is known of the slot."""
-    label = f'slot="{slot.name}"'  # of [a-z0-9_] alone
+    label = {"slot": slot.name}
     yield _gauge("answered", "1 where the source answered the last question about it.", label, int(not slot.unread))
     yield _gauge("age_seconds", "How old the figures of the slot are.", label, slot.seconds)
     if slot.unread:
@@ -46,10 +46,12 @@ def slot_gauges(slot: SlotState) -> Iterator[Gauge]:
     yield _gauge("active_pid", "The source's session that reads the slot, 0 without one.", label, slot.active_pid)
 
 
-def _gauge(name: str, text: str, label: str, value: float) -> Gauge:
-    return Gauge(f"slot_{name}", text, [(f"{{{label}}}", value)])
+def _gauge(name: str, text: str, label: Mapping[str, str], value: float) -> Gauge:
+    return Gauge(f"slot_{name}", text, [(label, value)])
 
 
-def _choice(name: str, text: str, label: str, kind: str, words: Sequence[str], word: str) -> Gauge:
+def _choice(
+    name: str, text: str, label: Mapping[str, str], kind: str, words: Sequence[str], word: str
+) -> Gauge:
     """A line for each word, with 1 for the one that holds."""
-    return Gauge(f"slot_{name}", text, [(f'{{{label},{kind}="{one}"}}', int(one == word)) for one in words])
+    return Gauge(f"slot_{name}", text, [({**label, kind: one}, int(one == word)) for one in words])

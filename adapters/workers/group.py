@@ -33,6 +33,7 @@ from tidelock.adapters.row_copy.copier import CopierProcess, SparkCopier
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, JournalError, NoJournal, Recorder, path_of_group
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import sample_of
 from tidelock.adapters.wiring.sinks import make_sink
@@ -64,7 +65,7 @@ Known = TypeVar("Known")
 
 class GroupRunner:
     """One group.  `fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: the newest sample, of
-    the present life.
+    the present life.  `meters`: what its lives here count.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class GroupRunner:
         self.number = number
         self.fenced = 0
         self.latest = Sample()
+        self.meters = Meters(number)
         self.log = PartitionLog(number, places, fetcher)
         self._feed = feed
         self._worker = worker
@@ -201,7 +203,9 @@ class GroupRunner:
         copies = Copies(machine, sink, copier, log.info, essential=essential, own=self._requests)
         if _unfinished(taken):
             copies.resume(taken.chunks, rows)
-        shell = self._shell = Shell(machine, sink, partition, apply_ddl, journal, copies, of_workers, stays=True)
+        shell = self._shell = Shell(
+            machine, sink, partition, apply_ddl, journal, copies, of_workers, stays=True, meters=self.meters
+        )
         self._trouble_told.over()
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
@@ -339,6 +343,7 @@ class GroupRunner:
             if (seen := machine.status()) is None:
                 continue
             partition.saved(seen.saved)
+            self.meters.saved(seen.saved, seen.position)
             now = time.monotonic()
             sample = sample_of(seen, shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)

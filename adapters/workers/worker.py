@@ -34,6 +34,7 @@ from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure,
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.row_copy.copier import CopierProcess
+from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
@@ -174,7 +175,8 @@ class Worker:
         if self.feed.http_address is not None:
             from tidelock.adapters.web.serving import serve
 
-            await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
+            told = serve(self.feed.http_address, lambda: self.latest, self.feed.name, self._meters)
+            await self._stack.enter_async_context(told)
         self.control.watch(self._hear)
 
     def _hear(self, news: News) -> None:
@@ -350,6 +352,9 @@ class Worker:
             prepared_seconds=self._prepared.seconds,
         )
         return with_silence(sample, self._silent, self.feed.ready_seconds)
+
+    def _meters(self) -> list[Meters]:
+        return [group.meters for _, group in sorted(self.groups.items())]
 
     def _alarm(self, samples: Sequence[Sample]) -> str | None:
         """Returns why the feed, or a group here, has halted."""

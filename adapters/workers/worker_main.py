@@ -69,19 +69,19 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), SAMPLE_SECONDS)
         if isinstance(worker.failed, NoRecordsReceived):
-            progress.message(f"{worker.failed}; start the worker again")
+            progress.error(f"{worker.failed}; start the worker again")
             return FAILED
         if worker.failed is not None:
             raise worker.failed
         if worker.app.should_stop:
             reason = worker.app.crash_reason
             why = f": {str(reason) or type(reason).__name__}" if reason is not None else ""
-            progress.message(f"the worker lost its place in Kafka's group{why}; start it again")
+            progress.error(f"the worker lost its place in Kafka's group{why}; start it again")
             return FAILED
         state = worker.control.state
         if goal is not None and state is not None:
             if state.alarm is not None:
-                progress.message(str(state.alarm))
+                progress.error(str(state.alarm))
                 return OPERATOR
             if (
                 _reached(worker.feed, state).order >= goal.order

@@ -25,6 +25,7 @@ from tidelock.adapters.runtime.progress import Sample
 STOP_SECONDS = 20.0
 OUTPUT_TAIL_CHARACTERS = 4000
 _SAMPLE: Final = msgspec.json.Decoder(Sample)
+_PLAIN: Final = re.compile(r'^(tidelock_\w+)\{feed="[^"]*"\} ([-+.\deE]+)$', re.MULTILINE)
 
 
 class TidelockFailed(RuntimeError):
@@ -154,13 +155,18 @@ class Process:
 
 
 def metrics(address: str) -> dict[str, float]:
-    """The plain counters and gauges of a run's metrics page, by name; empty while nobody answers."""
+    """The counters and gauges of a run's metrics page that have no label but the feed's, by name; empty while nobody
+    answers."""
+    return {name: float(value) for name, value in _PLAIN.findall(metrics_page(address))}
+
+
+def metrics_page(address: str) -> str:
+    """A run's metrics page; empty while nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=1.0) as answer:
-            page = answer.read().decode()
+            return str(answer.read().decode())
     except (urllib.error.URLError, OSError):
-        return {}
-    return {name: float(value) for name, value in re.findall(r"^(tidelock_\w+) ([-+.\deE]+)$", page, re.M)}
+        return ""
 
 
 def sample(address: str) -> Sample | None:

@@ -194,6 +194,12 @@ class ApplyMachine:
         return self.pipeline.watermark
 
     @property
+    def reached(self) -> tuple[int, int]:
+        """Number of the last window that is committed with all before it (-1: none is), and the source's time at its
+        end, microseconds since the epoch (0: not known)."""
+        return (self.watermark.window, self.watermark.end_us) if self.state is not State.WAITING else (-1, 0)
+
+    @property
     def under_way(self) -> bool:
         """Something was sent to the target and is not answered."""
         return self.state is not State.WAITING and self.batches.busy

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -129,5 +130,6 @@ def test_a_changed_source_is_built_anew(checkout: Path, monkeypatch: pytest.Monk
 
 
 def test_the_metrics_say_which_forms_are_in_use() -> None:
-    labels = 'row_image="compiled",fast_path="compiled",row_decoder="compiled"'
-    assert f"tidelock_build_info{{{labels}}} 1" in metrics(Sample(state="running"))
+    labels = ',row_image="compiled",fast_path="compiled",row_decoder="compiled"} 1'
+    told = next(line for line in metrics(Sample(), "shop").splitlines() if line.startswith("tidelock_build_info"))
+    assert told.endswith(labels) and f'version="{metadata.version("tidelock")}"' in told

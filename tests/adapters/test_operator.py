@@ -262,7 +262,7 @@ async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: Targe
 
 async def test_a_live_run_is_asked_too(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
-    async with serve(("127.0.0.1", 0), lambda: Sample(state="running", rows_total=5)) as port:
+    async with serve(("127.0.0.1", 0), lambda: Sample(state="running", rows_total=5), "shop") as port:
         live = msgspec.structs.replace(feed, http=f"127.0.0.1:{port}")
         assert (await feed_control.status(live)).live == Sample(state="running", rows_total=5)
     assert (await feed_control.status(live)).live is None

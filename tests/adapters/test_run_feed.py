@@ -1,6 +1,7 @@
 """Settings of a feed, end to end: columns, filters, patterns, weights; and how a run is paused, ended and replayed."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ from bench.harness.compare import Pair, compare
 from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 from bench.harness.servers.place import free_port
-from bench.harness.tidelock import metrics, sample
+from bench.harness.tidelock import metrics, metrics_page, sample
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.family import Family
 from bench.harness.workload.shop import Shop
@@ -150,6 +151,11 @@ def test_a_signal_ends_a_run_cleanly(
     until(lambda: metrics(f"127.0.0.1:{port}").get("tidelock_rows_total", 0) > 300, "rows in the metrics")
     family = group(process.pid)
     assert len(family) > 1
+    page = metrics_page(f"127.0.0.1:{port}")
+    assert set(re.findall(r"^tidelock_\w+_bucket(?=.*\} [1-9])", page, re.MULTILINE)) == {
+        f"tidelock_{name}_bucket" for name in ("batch_rows", "batch_seconds", "latency_seconds")
+    }
+    assert f'tidelock_table_rows_total{{feed="{rig.name}",group="0",table="{rig.schema}.' in page
     os.kill(process.pid, number)  # to the process alone, as a supervisor does
     assert process.code(15.0) == 0, rig.said()
     work.stop()

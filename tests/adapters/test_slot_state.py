@@ -258,10 +258,11 @@ def test_what_is_a_warning(changed: dict[str, object], word: str) -> None:
 
 def test_metrics_leave_out_what_is_not_known() -> None:
     def read(seen: SlotState) -> dict[str, dict[str, float]]:
-        families = text_string_to_metric_families(metrics(Sample(slot=seen)))
+        families = text_string_to_metric_families(metrics(Sample(slot=seen), "shop"))
         return {
             family.name.removeprefix("tidelock_slot_"): {
-                next((v for k, v in one.labels.items() if k != "slot"), ""): one.value for one in family.samples
+                next((v for k, v in one.labels.items() if k not in ("feed", "slot")), ""): one.value
+                for one in family.samples
             }
             for family in families
             if family.name.startswith("tidelock_slot_")
@@ -275,7 +276,7 @@ def test_metrics_leave_out_what_is_not_known() -> None:
     assert "unconfirmed_bytes" in lost and not {"retained_bytes", "safe_bytes"} & lost, "a 0 would look good"
     assert set(read(SlotState(name=NAME, unread="away"))) == {"answered", "age_seconds"}
     assert set(read(SlotState(name=NAME))) == {"answered", "age_seconds", "wal_status"}
-    assert "tidelock_slot" not in metrics(Sample())
+    assert "tidelock_slot" not in metrics(Sample(), "shop")
 
 
 @pytest.mark.parametrize(

@@ -349,5 +349,5 @@ def test_status_tells_of_a_prepare_without_an_answer(
 def test_how_an_unanswered_prepare_is_shown() -> None:
     sample = Sample(state="running", prepared="X'61',X'',1", prepared_seconds=660.0)
     assert "XA X'61',X'',1 is prepared at the source for 11 min" in one_line(sample)
-    assert "tidelock_prepared_seconds 660.0" in metrics(sample)
-    assert "prepared" not in one_line(Sample()) + metrics(Sample())
+    assert 'tidelock_prepared_seconds{feed="shop"} 660.0' in metrics(sample, "shop")
+    assert "prepared" not in one_line(Sample()) + metrics(Sample(), "shop")

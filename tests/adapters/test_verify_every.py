@@ -122,7 +122,7 @@ def test_the_command_goes_on_until_it_is_stopped_and_serves_metrics(
 
         def passed() -> bool:
             assert process.poll() is None, said.read_text()
-            return "tidelock_verify_passes_total 1" in metrics()
+            return f'tidelock_verify_passes_total{{feed="{rig.name}"}} 1' in metrics()
 
         until(passed, "a pass", SECONDS)
         shown = metrics()
@@ -131,9 +131,9 @@ def test_the_command_goes_on_until_it_is_stopped_and_serves_metrics(
     finally:
         process.kill()
         process.wait()
-    assert f'tidelock_verify_differences{{table="{rig.schema}.numbers",kind="extra"}} 2' in shown
-    assert f'tidelock_verify_differences{{table="{rig.schema}.words",kind="missing"}} 1' in shown
-    assert "tidelock_verify_failures_total 0" in shown
+    assert f'tidelock_verify_differences{{feed="{rig.name}",table="{rig.schema}.numbers",kind="extra"}} 2' in shown
+    assert f'tidelock_verify_differences{{feed="{rig.name}",table="{rig.schema}.words",kind="missing"}} 1' in shown
+    assert f'tidelock_verify_failures_total{{feed="{rig.name}"}} 0' in shown
     assert json.loads(report.read_text())["feed"] == rig.name
     assert load_state(place).passes == 1
     assert "pass 1 is done" in said.read_text()

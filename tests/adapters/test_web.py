@@ -6,6 +6,7 @@ import io
 import json
 import re
 import socket
+import sys
 
 import aiohttp
 import msgspec
@@ -45,13 +46,13 @@ async def ask(port: int, path: str) -> tuple[int, str]:
 
 async def test_every_page_tells_the_latest_sample() -> None:
     latest = Sample(alarm=None)
-    async with serve(("127.0.0.1", 0), lambda: latest) as port:
+    async with serve(("127.0.0.1", 0), lambda: latest, "shop") as port:
         assert await ask(port, "/livez") == (200, "ok\n")
         assert await ask(port, "/readyz") == (503, "starting\n")
         latest = BUSY
         assert await ask(port, "/readyz") == (200, "running\n")
         assert json.loads((await ask(port, "/status"))[1])["rows_total"] == 12_345_678
-        assert "tidelock_rows_total 12345678" in (await ask(port, "/metrics"))[1]
+        assert 'tidelock_rows_total{feed="shop"} 12345678' in (await ask(port, "/metrics"))[1]
         latest = Sample(state="halted", alarm="a gap at bin.000002:400. Look there.")
         assert await ask(port, "/readyz") == (503, "halted: a gap at bin.000002:400. Look there.\n")
         assert (await ask(port, "/livez"))[0] == 200
@@ -63,14 +64,15 @@ async def test_a_port_in_use_is_said_plainly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{address[1]}") as caught:
-            async with serve(address, lambda: BUSY):
+            async with serve(address, lambda: BUSY, "shop"):
                 pass
     assert "another" in caught.value.hint
 
 
 def test_metrics_are_prometheus_text() -> None:
-    text = metrics(BUSY)
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    text = metrics(BUSY, "shop")
+    lines = [line.replace('{feed="shop"}', "").replace('feed="shop",', "") for line in text.splitlines()]
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert values["tidelock_rows_per_second"] == "45000.5"
     assert values["tidelock_lag_seconds"] == "0.25"
     assert values['tidelock_lane_rows{lane="2"}'] == "7"
@@ -87,8 +89,8 @@ def test_metrics_are_prometheus_text() -> None:
 
 
 def test_a_renamed_metric_has_both_names() -> None:
-    lines = metrics(BUSY).splitlines()
-    assert {"tidelock_failed_rows 2", "tidelock_parked_rows 2"} <= set(lines)
+    lines = metrics(BUSY, "shop").splitlines()
+    assert {'tidelock_failed_rows{feed="shop"} 2', 'tidelock_parked_rows{feed="shop"} 2'} <= set(lines)
     assert "# HELP tidelock_parked_rows The former name of tidelock_failed_rows, for one release." in lines
 
 
@@ -102,7 +104,7 @@ def test_a_renamed_field_of_a_sample_has_both_names_and_is_read_under_the_former
 def test_metrics_parse_with_prometheus_own_parser() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    families = {family.name: family for family in text_string_to_metric_families(metrics(BUSY))}
+    families = {family.name: family for family in text_string_to_metric_families(metrics(BUSY, "shop"))}
     assert families["tidelock_rows"].samples[0].value == 12_345_678
     assert len(families["tidelock_lane_rows"].samples) == 3
 
@@ -118,8 +120,34 @@ def test_a_copy_is_told_until_it_is_done() -> None:
     assert "4/10 chunks" in shown.getvalue() and "0:12 left" in shown.getvalue() and "copied" in shown.getvalue()
 
 
+def test_the_headline_counts_copied_rows_too() -> None:
+    assert one_line(BUSY).startswith("running, 12,545,683 rows (200,005 of them copied), 95,000 rows/s, ")
+    shown = io.StringIO()
+    Console(file=shown, width=160).print(live_view("shop", BUSY, 1))
+    assert "12,545,683 rows (200,005 of them copied)" in shown.getvalue()
+
+
+class Gone(io.StringIO):
+    def write(self, text: str, /) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("json", [True, False])
+def test_a_run_goes_on_when_nobody_reads_its_lines(json: bool) -> None:
+    progress = progress_on(Gone(), "shop", json)
+    progress.update(BUSY)
+    progress.message("bye")
+    progress.close()
+
+
+@pytest.mark.parametrize(("json", "said"), [(True, '{"error":"disk full"}\n'), (False, "shop: disk full\n")])
+def test_errors_go_to_stderr(json: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    progress_on(sys.stdout, "shop", json).error("disk full")
+    assert capsys.readouterr() == ("", said)
+
+
 def test_unknown_lag_is_no_number() -> None:
-    assert "tidelock_lag_seconds" not in metrics(Sample())
+    assert "tidelock_lag_seconds" not in metrics(Sample(), "shop")
     assert "lag unknown" in one_line(Sample())
 
 
@@ -160,5 +188,5 @@ def test_live_view_shows_each_lane_by_its_length() -> None:
     text = console.file.getvalue()
     bars = [line.count("━") for line in text.splitlines() if "lane" in line]
     assert bars == [40, 0, 28]
-    assert "12,345,678 rows" in text
+    assert "12,545,683 rows" in text
     assert "2 failed rows" in text

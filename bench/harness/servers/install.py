@@ -3,9 +3,9 @@
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
 what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
-(`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, and `debootstrap`, which
-makes the bare Debian that our images are tried on.  Run again, it does only what is
-missing.
+(`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which
+makes the bare Debian that our images are tried on, and `promtool`, which tries our alert rules.  Run again, it does
+only what is missing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.harness.servers.kafka_jars import java, kafka, kafka_version
 from bench.harness.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.harness.servers.place import ServerMissing, program
 from bench.harness.servers.postgres import program as postgres_program
+from bench.harness.servers.promtool import fetch_promtool, promtool
 from tidelock.adapters.compiled import build as compiled
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.process import host
@@ -112,6 +113,7 @@ RECIPES = {
     "debootstrap": Recipe(
         lambda: program("debootstrap", "debootstrap"), {"debootstrap": lambda: program("debootstrap", "debootstrap")}
     ),
+    "promtool": Recipe(promtool, {}, "promtool: fetching from Debian, about 19 MB", fetch_promtool),
     "compiler": Recipe(
         _compiled,
         {
