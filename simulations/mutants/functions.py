@@ -16,7 +16,7 @@ from tidelock.simulations.mutants.mutant import Stale
 Node = ast.FunctionDef | ast.AsyncFunctionDef
 PACKAGES = Path(__file__).resolve().parents[2]
 _PLANTED_IN = ("engine", "simulations")
-_ELSE_IN = ("adapters/postgres/logical", "adapters/checks", "adapters/ddl")
+_ELSE_IN = ("adapters/postgres/logical", "adapters/checks", "adapters/ddl", "adapters/pair")
 """Folders that are looked into for a function that the others do not have: worlds do not reach those."""
 
 

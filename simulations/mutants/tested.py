@@ -370,6 +370,23 @@ OF_SERVERS = (
         "two-way B36",
         server=True,
     ),
+    _in(
+        "adapters/test_pair.py::test_what_is_written_at_the_child_before_the_edge_is_open_goes_back",
+        "way-back-placed-behind-the-copy",
+        """
+        @ Beginning._prepare
+        - if self._back is not None and (place := await fix_start(self._back.feed)) is not None: ...
+        + pass
+
+        @ Beginning._open
+        + if self._back is not None:
+        +     await fix_start(self._back.feed)
+        + ...
+        """,
+        "rows are copied before the place of the way back is fixed",
+        "two-way 37",
+        server=True,
+    ),
 )
 
 TESTED = (*HELD, *RULES, *OF_POSTGRES, *OF_SERVERS)

@@ -15,6 +15,12 @@ from bench.harness.pair_file import Pair
 from bench.harness.rig import until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.tidelock import Process
+from tidelock.adapters.cli.verifying import Screen
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.pair import load
+from tidelock.adapters.pair.beginning import Beginning
+from tidelock.adapters.verify.report import VerifyReport
+from tidelock.adapters.verify.verify import verify
 
 PROOF = pytest.mark.proof
 PAIRS = [
@@ -61,6 +67,7 @@ def test_a_pair_from_its_first_row_to_its_end(
     assert refused.code == 1 and "were not made equal yet" in refused.err
     begun = both.begin("eu")
     assert begun.code == 0, begun.out + begun.err
+    assert begun.out.index(f"{both.feeds['us>eu'].name}: begins at") < begun.out.index("copying rows")
     assert both["us"].notes() == both["eu"].notes() and len(both["us"].notes()) == 4
     both.start()
     both.write(range(6, 12))
@@ -128,6 +135,27 @@ def test_sites_that_are_equal_already_are_compared_and_not_copied(
     assert both.command("run", "--until-caught-up").code == 0
     assert both.equal() and len(both["eu"].notes()) == 10
     assert both.came_back() == {}
+
+
+@PROOF
+def test_what_is_written_at_the_child_before_the_edge_is_open_goes_back(
+    mariadb: MariaDb, postgres_source: Postgres, pair: Callable[..., Pair]
+) -> None:
+    """The way back has its place before the first row is copied, so a writer that does not wait loses nothing."""
+    both = pair({"eu": mariadb, "us": postgres_source}, "eu-us")
+    both["eu"].write(range(3))
+    made = load(str(both.file))
+    (edge,) = made.tree.rooted("eu").edges
+
+    def compared(feed: Feed) -> VerifyReport:
+        with Screen(feed.name, False, True) as screen:
+            report = verify(feed, (), 60.0, screen)
+        both["us"].write([0])
+        return report
+
+    Beginning(made, edge, lambda name, line: None, compared).run()
+    assert both.command("run", "--until-caught-up").code == 0
+    assert both.equal() and len(both["eu"].notes()) == 3
 
 
 STAMP = {"stamp": {"time": "tl_time", "site": "tl_site"}}
@@ -207,7 +235,7 @@ def test_an_init_that_is_killed_goes_on(
     )
     moments: list[tuple[str, Callable[[], bool]]] = [
         ("a state", lambda: state(both, there) == "copying"),
-        ("a place of the way back", lambda: back.begun),
+        ("a place of the way back", lambda: back.begun or bool(both["us"].notes())),
         ("some rows", lambda: bool(both["us"].notes())),
         ("all rows", lambda: len(both["us"].notes()) >= 10_000),
     ]

@@ -14,7 +14,7 @@ from tidelock.simulations.mutants.tested import TESTED
 def main(name: str) -> int:
     (tested,) = (one for one in TESTED if one.mutant.name == name)
     plant(tested.mutant)
-    return int(pytest.main(["-n", "0", "-x", "-q", "-p", "no:cacheprovider", tested.test]))
+    return int(pytest.main(["-n", "0", "-x", "-q", "-m", "", "-p", "no:cacheprovider", tested.test]))
 
 
 if __name__ == "__main__":
