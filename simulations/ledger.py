@@ -165,7 +165,7 @@ class Ledger:
         """The layout of its table, the row before and the row after, as the target's table has its columns now."""
         entry = self.entry(place)
         assert entry.shape is not None
-        spec = database.tables[entry.shape.name].spec
+        spec = _spec(entry, database)
         known = self._images.get(place)
         if known is None or known[0] is not spec or self.copies:
             laid, shape = layout(spec), selected_shape(entry.shape)
@@ -173,6 +173,21 @@ class Ledger:
             images = laid, _lined_up(laid, shape, before), _lined_up(laid, shape, after)
             known = self._images[place] = (spec, images)
         return known[1]
+
+
+def _spec(entry: Entry, database: Database) -> TargetTable:
+    """The table of a row as the target has it now; one that is altered, as it was then, with the columns that it has
+    got."""
+    assert entry.shape is not None
+    if entry.spec is None:
+        return database.tables[entry.shape.name].spec
+    table = database.tables.get(entry.shape.name)
+    return table.spec if table is not None and has_grown(entry.spec, table.spec) else entry.spec
+
+
+def has_grown(old: TargetTable, new: TargetTable) -> bool:
+    """Tells whether a table is the other one with more columns, or none."""
+    return old.key == new.key and new.columns[: len(old.columns)] == old.columns
 
 
 _Frozen: TypeAlias = tuple[
