@@ -49,7 +49,7 @@ class Entry(msgspec.Struct):
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
     adds a column that was not there.  `reshape`: what it makes of tables that are altered;
     `beside`: tables that it names and the feed does not take.
-    `spec`: the table of a row as it was then, where tables are altered.
+    `spec`: the target's table of a row as it was then, where tables are altered.
     `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
     `verdict`: the feed that left it; the row of its change stands, or none does.
     `marks`: rows of feeds' own tables that its transaction wrote, where sites have names.
@@ -140,6 +140,10 @@ class History:
         families = [catalogue.BY_NAME[f] for f in plan.families if f != POOL.name.table]
         alone = [family[0].name for family in families if len(family) == 1]
         return chance.choice(alone) if alone and len(self.tables) > 1 else None
+
+    def at_target(self, spec: TargetTable) -> TargetTable:
+        """Returns a table of the source as the target has it at the beginning, or as statements leave it there."""
+        return spec
 
     def index(self, position: Position) -> int:
         """Returns how many entries are at or before `position`."""
@@ -446,7 +450,7 @@ class Writing:
         entry = self._entry()
         entry.swept = swept
         entry.shape = laid.shape
-        entry.spec = laid.spec if name in self._history.altered else None
+        entry.spec = self._history.at_target(laid.spec) if name in self._history.altered else None
         before, after = laid.logged(before), laid.logged(after)
         if narrow(name, before or after, DEFAULT):
             self._history.note("row without a column of a unique index")

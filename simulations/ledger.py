@@ -170,7 +170,9 @@ class Ledger:
         if known is None or known[0] is not spec or self.copies:
             laid, shape = layout(spec), selected_shape(entry.shape)
             before, after = self.effect(place)
-            images = laid, _lined_up(laid, shape, before), _lined_up(laid, shape, after)
+            anyhow = entry.spec is not None
+            first, second = (_lined_up(laid, shape, row, anyhow=anyhow) for row in (before, after))
+            images = laid, first, second
             known = self._images[place] = (spec, images)
         return known[1]
 
@@ -187,7 +189,7 @@ def _spec(entry: Entry, database: Database) -> TargetTable:
 
 def has_grown(old: TargetTable, new: TargetTable) -> bool:
     """Tells whether a table is the other one with more columns, or none."""
-    return old.key == new.key and new.columns[: len(old.columns)] == old.columns
+    return old.key == new.key and {*old.columns} <= {*new.columns}
 
 
 _Frozen: TypeAlias = tuple[
@@ -209,9 +211,10 @@ def _binding(shape: Shape, spec: TargetTable) -> Binding:
     return Binding(0, shape, spec)
 
 
-def _lined_up(laid: Layout, shape: Shape, row: Row | None) -> Row | None:
-    """A row with the columns of `shape`; the target's own get their default, later ones are NULL."""
-    if row is None or len(row) == len(laid.spec.columns):
+def _lined_up(laid: Layout, shape: Shape, row: Row | None, *, anyhow: bool) -> Row | None:
+    """A row with the columns of `shape`; the target's own get their default, later ones are NULL.  `anyhow`: also where
+    it has as many as the table."""
+    if row is None or (len(row) == len(laid.spec.columns) and not anyhow):
         return row
     given = {c.name: value for c, value in zip(shape.columns, row, strict=True)}
     return laid.complete(tuple(given.get(c.name, DEFAULT if c.default else None) for c in laid.spec.columns))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +17,7 @@ import xxhash
 
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.protocol.events import ApplyEvent
+from tidelock.simulations.altering.world import AlteringWorld
 from tidelock.simulations.history import History
 from tidelock.simulations.plan import DEFAULT_CHANGES, Plan, draw
 from tidelock.simulations.world import World
@@ -70,12 +71,9 @@ class Trial(msgspec.Struct):
         return xxhash.xxh3_64_intdigest(text.encode())
 
 
-def attempt(
-    plan: Plan, *, history: History | None = None, told: bool = False, made: Callable[[Plan], World] = World
-) -> Trial:
-    """Run the plan, on `history` instead of the one it draws if there is one.  Any error of the run is its mistake.
-    `made`: makes its world."""
-    world = made(plan) if history is None else World(plan, history=history)
+def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -> Trial:
+    """Run the plan, on `history` instead of the one it draws if there is one.  Any error of the run is its mistake."""
+    world = AlteringWorld(plan) if plan.altered else World(plan, history=history)
     turns: list[Turn] = []
     if told:
         transcript = world.transcript = []

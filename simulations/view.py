@@ -116,10 +116,12 @@ class View:
             if name in rows:
                 rows = rows | {name: _without(rows[name], row)}
         if entry.ddl is not None:
-            name = entry.ddl.tables[0] if entry.ddl.tables else None
+            if not entry.ddl.tables:
+                return rows
+            name, *_ = entry.ddl.tables
             if entry.ddl.kind is DdlKind.TRUNCATE:
                 return rows | {emptied: () for emptied in entry.ddl.tables if emptied in rows}
-            if name is None or name not in rows:
+            if name not in rows:
                 return rows
             if entry.ddl.kind is DdlKind.ADD_COLUMN and entry.adds:
                 return rows | {name: tuple((*row, None) for row in rows[name])}

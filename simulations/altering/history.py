@@ -50,9 +50,14 @@ class AlteringHistory(History):
             forms.DATABASE, statement.words, source, self.number, statement.kind, statement.tables, statement.databases
         )
         end = self.close(file, offset, chance.randint(50, 200))
+        made = reshape.reshape_at_target(statement.reshape) if statement.reshape is not None else None
         self.entries.append(
-            Entry(source, self.number, end, ddl=told, reshape=statement.reshape, beside=statement.beside)
+            Entry(source, self.number, end, ddl=told, reshape=made, beside=statement.beside)
         )
+
+    def at_target(self, spec: TargetTable) -> TargetTable:
+        """Its columns stand in another order there."""
+        return reshape.at_target(spec) if spec.name in self.altered else spec
 
     def _happens(self, statement: Statement) -> bool:
         """Carry it out; False where rows stand in its way."""

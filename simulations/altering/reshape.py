@@ -72,6 +72,26 @@ class Reshape(msgspec.Struct, frozen=True):
         return all(tables.get(name) == wanted.get(name) for name in self.names)
 
 
+def at_target(spec: TargetTable) -> TargetTable:
+    """Returns a table of the source as the target has it: with its columns in the order of their names."""
+    return msgspec.structs.replace(spec, columns=tuple(sorted(spec.columns, key=lambda column: column.name)))
+
+
+def reshape_at_target(change: Reshape) -> Reshape:
+    """Returns a change of the source's tables as it is for the target's."""
+    orders = {spec.name: [spec.columns.index(c) for c in at_target(spec).columns] for spec in change.before}
+    return Reshape(tuple(map(at_target, change.before)), tuple(_made_at_target(made, orders) for made in change.made))
+
+
+def _made_at_target(made: Made, orders: dict[TableName, list[int]]) -> Made:
+    spec = at_target(made.spec)
+    if made.of is None:
+        return Made(spec, None)
+    order, columns = orders[made.of], made.spec.columns
+    old = [made.places[columns.index(column)] for column in spec.columns]
+    return Made(spec, made.of, tuple(NULL if place == NULL else order.index(place) for place in old))
+
+
 def carry_out(database: Database, reshape: Reshape) -> None:
     """Change the tables of a database.  Raises Violation where rows do not fit new keys; nothing has changed then."""
     tables = database.tables

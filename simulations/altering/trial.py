@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from tidelock.simulations.altering.plan import draw
-from tidelock.simulations.altering.world import AlteringWorld
 from tidelock.simulations.plan import DEFAULT_CHANGES, Plan
 from tidelock.simulations.trial import Trial, attempt
 
@@ -25,7 +24,7 @@ class DrawnAltering(msgspec.Struct, frozen=True):
         return draw(seed, self.changes)
 
     def attempt(self, plan: Plan, *, told: bool = False) -> Trial:
-        return attempt(plan, told=told, made=AlteringWorld)
+        return attempt(plan, told=told)
 
     def __call__(self, seed: int) -> Trial:
         return self.attempt(self.plan(seed), told=self.told)

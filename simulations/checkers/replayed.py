@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from tidelock.engine.apply.machine import ApplyMachine
@@ -269,14 +269,22 @@ class Replayed(Checker):
         self._compare_all("at the end")
         if not self.whole:
             return
-        source = self.ledger.history.source
-        for name, table in source.tables.items():
+        for name in self.ledger.history.source.tables:
             if name == ECHO.name:
                 continue
-            wanted = sorted((row for r in table.rows.values() if (row := selected(name, r)) is not None), key=repr)
+            wanted = sorted(self._wanted(name), key=repr)
             found = self._without_own(name)
             if wanted != found:
                 raise Mistake(f"{name} is {found} at the end, the source has {wanted}")
+
+    def _wanted(self, name: TableName) -> Iterator[Row]:
+        """Yields the source's rows as the target should have them."""
+        history = self.ledger.history
+        table = history.source.tables[name]
+        order = [table.at[column.name] for column in history.at_target(table.spec).columns]
+        for row in table.rows.values():
+            if (wanted := selected(name, tuple(row[place] for place in order))) is not None:
+                yield wanted
 
     def _without_own(self, name: TableName) -> list[Row]:
         table = self.target.database.tables[name]

@@ -93,7 +93,8 @@ class Shapes(Checker):
             return
         if self._seen_done != len(self._statements):
             raise Mistake(f"{len(self._statements) - self._seen_done} statements have not run")
-        theirs = {name: spec for name, spec in history.source.specs.items() if name in history.altered}
+        specs = history.source.specs.items()
+        theirs = {name: history.at_target(spec) for name, spec in specs if name in history.altered}
         ours = {name: spec for name, spec in self.target.database.specs.items() if name in history.altered}
         if theirs != ours:
             raise Mistake(f"the target's tables are {ours} at the end, the source's {theirs}")

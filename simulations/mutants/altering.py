@@ -8,9 +8,9 @@ STATEMENTS = (
     Mutant(
         "barrier-asks-one-lane",
         """
-        @ BatchScheduler.busy
-        - bool(self.rows) or self.parked_retry.under_way or self.streaming
-        + bool(self.lanes[0].running) or self.parked_retry.under_way or self.streaming
+        @ Pipeline.advance
+        - self._barrier.draining and not self.batches.busy
+        + self._barrier.draining and not (self.batches.lanes[0].running or self.batches.lanes[0].queue)
         """,
         "a statement waits for the rows of one lane, and runs beside those of another",
         worlds="altering",
@@ -85,9 +85,13 @@ STATEMENTS = (
     Mutant(
         "locks-of-the-old-keys",
         """
-        @ Pipeline._rebind
-        - self.planner.retable(tables)
-        + self.planner.retable({name: self.tables_of_before.get(name, t) for name, t in tables.items()})
+        @ BindingLocks._lock_by
+        - keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
+        + from msgspec.structs import replace
+        + first = vars(self).setdefault("first", {}).setdefault(binding.name, binding.target)
+        + known = tuple(unique for unique in binding.target.uniques if unique in first.uniques)
+        + as_it_was = Binding(binding.number, binding.shape, replace(binding.target, uniques=known))
+        + keys = compile_keys(as_it_was, self._space, self._tables, table_shared=shared)
         """,
         "rows behind a statement are locked by the keys of before it",
         worlds="altering",
@@ -121,6 +125,7 @@ AT_THE_TARGET = (
         @ carrying_out.alter
         - change.is_done(tables) and not change.blurred
         + False
+
         - if not change.is_open(tables): ...
         + pass
         """,
@@ -150,9 +155,12 @@ AT_THE_TARGET = (
     Mutant(
         "note-without-the-change",
         """
-        @ Orders._end_statement
-        - self._faults.chance.random() < 0.5
-        + (entry := statement_of(self._stored, effect.ddl)) and note(self._stored, entry)
+        @ schema_change.change_schema
+          if notes and carrying_out.has_passed(stored, entry):
+              return
+        + if not noted:
+        +     carrying_out.note(stored, entry)
+        +     return stored.flush()
         """,
         "a statement is noted before it runs, and a crash in between loses it",
         worlds="altering",
