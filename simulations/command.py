@@ -18,6 +18,7 @@ from tidelock.adapters.cli.output import print_json
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.runtime.journal import JournalError
 from tidelock.simulations import campaign, report
+from tidelock.simulations.altering.trial import DrawnAltering
 from tidelock.simulations.explain import story
 from tidelock.simulations.kept import FOLDER, Kept, keep, load
 from tidelock.simulations.mutants.hunt import Result
@@ -68,6 +69,9 @@ def command(
     stamps: Annotated[
         bool, typer.Option("--stamps", help="With --sites: the later stamp of a row stays, in rings and meshes too.")
     ] = False,
+    altering: Annotated[
+        bool, typer.Option("--altering", help="Worlds in which tables are altered while their rows flow.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> int:
     """Search for faults in simulated worlds: the real engine, a source and a target that do the worst, any time."""
@@ -81,6 +85,8 @@ def command(
         )
     if stamps and not sites:
         raise typer.BadParameter("--stamps goes with --sites")
+    if altering and (sites or mutants or exhaustive or from_journal):
+        raise typer.BadParameter("--altering is of one feed and of random worlds, whose log is drawn")
     with terminated():
         if sites and explain is not None:
             return of_sites.explain(explain, json=json, stamps=stamps)
@@ -90,7 +96,7 @@ def command(
             return _mutants(jobs, json)
         if exhaustive:
             return _exhaustive(json)
-        worlds, again = _worlds(from_journal, changes)
+        worlds, again = _altering(changes) if altering else _worlds(from_journal, changes)
         if plan or explain is not None:
             return _one(worlds, worlds.plan(explain) if explain is not None else _kept(plan), journal, owner, json)
         search = Search(worlds, shrink, save, json, again)
@@ -111,6 +117,11 @@ def _worlds(from_journal: str, changes: int) -> tuple[Worlds, str]:
         raise CommandError(f"{from_journal}: {error.strerror}") from None
     except (JournalError, NotModelled) as error:
         raise CommandError(str(error)) from None
+
+
+def _altering(changes: int) -> tuple[Worlds, str]:
+    again = f"{COMMAND} --altering"
+    return DrawnAltering(changes), again if changes == DEFAULT_CHANGES else f"{again} --changes {changes}"
 
 
 class Search:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tidelock.engine.model.records import DdlKind, Position
+from tidelock.engine.model.records import Ddl, DdlKind, Position
 from tidelock.engine.protocol.effects import Halt
 from tidelock.engine.protocol.events import ApplyEvent, ChunksPlanned, GoalSet, Tick
 from tidelock.engine.replay import tell as told
@@ -188,9 +188,9 @@ class Feed:
         if halt.alarm.kind == source_log.OTHER:
             self.log.put_right()
         if halt.ddl is not None:
-            if halt.ddl.kind is not DdlKind.OTHER:
+            if not self._is_for_operator(halt.ddl):
                 raise Mistake(f"the feed halts for a statement that it could do: {halt.ddl}")
-            self.target.pass_statement(halt.ddl)
+            self._see_to(halt.ddl)
             return ""
         if halt.alarm.kind == "copy" and not self.whole:
             self.healed = True
@@ -200,6 +200,14 @@ class Feed:
         if not any(cause in self.plan.faults for cause in causes):
             raise Mistake(f"the newest owner halted: {halt}")
         return ""
+
+    def _is_for_operator(self, ddl: Ddl) -> bool:
+        """Tells whether an operator has to see to the statement."""
+        return ddl.kind is DdlKind.OTHER
+
+    def _see_to(self, ddl: Ddl) -> None:
+        """An operator passes a statement."""
+        self.target.pass_statement(ddl)
 
     def copy_again(self, family: str) -> None:
         """An operator has the tables of a family copied once more."""

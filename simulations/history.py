@@ -15,6 +15,7 @@ import msgspec
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 from tidelock.simulations import catalogue
+from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.catalogue import CARD, ECHO, NAMES, POISON, POOL, TIER, scale_of
 from tidelock.simulations.layout import DEFAULT, Layout
 from tidelock.simulations.model import Database, Table, Token, Violation
@@ -46,7 +47,9 @@ class Entry(msgspec.Struct):
     `after` as the target should see it, both None where it does not concern the target.
     `origin`: the nodes that the transaction came through, the one that made it first; '' for the source itself.
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
-    adds a column that was not there.
+    adds a column that was not there.  `reshape`: what it makes of tables that are altered;
+    `beside`: tables that it names and the feed does not take.
+    `spec`: the target's table of a row as it was then, where tables are altered.
     `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
     `verdict`: the feed that left it; the row of its change stands, or none does.
     `marks`: rows of feeds' own tables that its transaction wrote, where sites have names.
@@ -64,6 +67,9 @@ class Entry(msgspec.Struct):
     origin: str = ""
     keys: Keys | None = None
     adds: bool = False
+    reshape: Reshape | None = None
+    beside: tuple[TableName, ...] = ()
+    spec: TargetTable | None = None
     swept: tuple[tuple[TableName, Row], ...] = ()
     marks: Marks = ()
     verdict: str = ""
@@ -87,17 +93,18 @@ class History:
     `held`: rows that the tables to be copied have before the log, as the target should see them; none for others that
     may have to be repaired.
     `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
-    `mapping`: what the feed takes of it.
+    `mapping`: what the feed takes of it.  `statements`: their share.  `altered`: names of tables that are altered.
     """
 
     mapping = MAPPING
+    statements = 0.06
+    altered: frozenset[TableName] = frozenset()
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         chance = Random(plan.seed)
         tables = [table for family in plan.families for table in catalogue.BY_NAME[family]]
-        if "two_way" in plan.features:
-            tables.append(ECHO)
+        tables += self._more_tables(plan)
         self.tables = catalogue.linked(*tables)  # as the target has them
         self.late = self._late(chance, plan)
         self.at_first = [name for name in self.tables if name != self.late]
@@ -122,6 +129,10 @@ class History:
                 self._happen(Random((plan.seed << 12) + self.number))
         self._orders = [entry.end.order for entry in self.entries]
 
+    def _more_tables(self, plan: Plan) -> list[TargetTable]:
+        """Returns tables beside those of the families."""
+        return [ECHO] if "two_way" in plan.features else []
+
     def _late(self, chance: Random, plan: Plan) -> TableName | None:
         """A table that is made only on the way."""
         if "ddl" not in plan.features or chance.random() < 0.5:
@@ -129,6 +140,10 @@ class History:
         families = [catalogue.BY_NAME[f] for f in plan.families if f != POOL.name.table]
         alone = [family[0].name for family in families if len(family) == 1]
         return chance.choice(alone) if alone and len(self.tables) > 1 else None
+
+    def at_target(self, spec: TargetTable) -> TargetTable:
+        """Returns a table of the source as the target has it at the beginning, or as statements leave it there."""
+        return spec
 
     def index(self, position: Position) -> int:
         """Returns how many entries are at or before `position`."""
@@ -185,7 +200,7 @@ class History:
         source = chance.choice(("0-1", "0-2"))
         features = self.plan.features
         due = self.late is not None and self.rows > self.plan.changes // 3
-        if due or ("ddl" in features and chance.random() < 0.06):
+        if due or ("ddl" in features and chance.random() < self.statements):
             self._statement(chance, source, file, offset, due=due)
             return
         far = "two_way" in features and chance.random() < 0.25
@@ -204,17 +219,18 @@ class History:
         kind = chance.choice(
             (DdlKind.TRUNCATE, DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER, DdlKind.OTHER)
         )
-        name = chance.choice([name for name in self.source.tables if name != POOL.name])
-        keys, adds, others = None, False, list[TableName]()
+        others = [name for name in self.source.tables if name != POOL.name and name not in self.altered]
+        name = chance.choice(others or [*self.source.tables])
+        keys, adds, emptied = None, False, list[TableName]()
         if due:
             assert self.late is not None
             kind, name, self.late = DdlKind.CREATE_TABLE, self.late, None
             self.source.create(at_source(self.tables[name]))
         elif kind is DdlKind.TRUNCATE:
-            others = self.source.referring(name)
-            for emptied in (*others, name):
-                self.source.truncate(emptied)
-            if others:
+            emptied = self.source.referring(name)
+            for table in (*emptied, name):
+                self.source.truncate(table)
+            if emptied:
                 self.note("tables emptied with the one that they refer to")
         elif kind is DdlKind.ADD_COLUMN:
             adds = ADDED.name not in self.source.tables[name].at
@@ -223,7 +239,7 @@ class History:
             self.note("keys changed")
             kind = DdlKind.ALTERED if self.number % 2 else kind  # which the target follows by itself
         self.note(f"ddl {kind}")
-        statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name, *others))
+        statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name, *emptied))
         end = self.close(file, offset, chance.randint(50, 200))
         self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys, adds=adds))
 
@@ -285,7 +301,10 @@ class Writing:
     def some(self, changes: int) -> None:
         """Makes so many things happen to tables of the feed."""
         chance = self._chance
-        names = [name for name in self._history.source.tables if name != ECHO.name] or [ECHO.name]
+        tables = self._history.source.tables
+        names = [name for name in tables if name != ECHO.name] or [*tables]
+        if not names:
+            return
         for _ in range(changes):
             if chance.random() < 0.1:
                 self._skip()
@@ -385,6 +404,8 @@ class Writing:
 
     def try_(self, table: Table, slot: Token | None, after: Row | None) -> bool:
         """Insert (`slot` None), delete (`after` None) or update; False if a constraint refuses."""
+        if after is not None and any(after[place] is None for place in table.layout.filled):
+            return False
         before = table.rows[slot] if slot is not None else None
         name = table.spec.name
         cascaded = self._session.cascaded
@@ -429,6 +450,7 @@ class Writing:
         entry = self._entry()
         entry.swept = swept
         entry.shape = laid.shape
+        entry.spec = self._history.at_target(laid.spec) if name in self._history.altered else None
         before, after = laid.logged(before), laid.logged(after)
         if narrow(name, before or after, DEFAULT):
             self._history.note("row without a column of a unique index")
@@ -444,7 +466,8 @@ class Writing:
 
 
 def _poisoned(plan: Plan) -> float:
-    """The share of notes that the target refuses: more where tables are copied, as a chunk is open for a short time."""
+    """The share of notes that the target refuses: more where tables are copied, as a chunk is open for a short time,
+    and where they are altered, as a row fails for a short time."""
     if "poison" not in plan.features:
         return 0.0
-    return 0.06 if plan.copy is None else 0.15
+    return 0.06 if plan.copy is None and not plan.altered else 0.15

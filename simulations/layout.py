@@ -38,7 +38,7 @@ def comparable(value: Value, equality: Equality) -> Value:
 class Layout:
     """`shape`: as the log describes the table.  `key(row)`: comparable values of the key (the empty tuple where there
     is none).  `uniques`: (name, values of a row or None where one is NULL) of every unique index but the key.
-    `at`: where a column stands."""
+    `at`: where a column stands.  `filled`: places of columns that are never NULL."""
 
     def __init__(self, spec: TargetTable) -> None:
         self.spec = spec
@@ -57,6 +57,7 @@ class Layout:
         self.lookup = {spec.key: -1} | {u.columns: n for n, u in enumerate(others) if not u.opaque}
         self.defaults: Row = tuple(DEFAULT if c.default else None for c in spec.columns)
         self._computed = tuple((self.at[c.name], self.at[COMPUTED_FROM]) for c in spec.columns if c.generated)
+        self.filled = tuple(i for i, column in enumerate(spec.columns) if not column.nullable)
         self.unique_places = frozenset(self.at[c] for u in spec.uniques for c in u.columns)
 
     def complete(self, row: Row) -> Row:

@@ -165,14 +165,31 @@ class Ledger:
         """The layout of its table, the row before and the row after, as the target's table has its columns now."""
         entry = self.entry(place)
         assert entry.shape is not None
-        spec = database.tables[entry.shape.name].spec
+        spec = _spec(entry, database)
         known = self._images.get(place)
         if known is None or known[0] is not spec or self.copies:
             laid, shape = layout(spec), selected_shape(entry.shape)
             before, after = self.effect(place)
-            images = laid, _lined_up(laid, shape, before), _lined_up(laid, shape, after)
+            anyhow = entry.spec is not None
+            first, second = (_lined_up(laid, shape, row, anyhow=anyhow) for row in (before, after))
+            images = laid, first, second
             known = self._images[place] = (spec, images)
         return known[1]
+
+
+def _spec(entry: Entry, database: Database) -> TargetTable:
+    """The table of a row as the target has it now; one that is altered, as it was then, with the columns that it has
+    got."""
+    assert entry.shape is not None
+    if entry.spec is None:
+        return database.tables[entry.shape.name].spec
+    table = database.tables.get(entry.shape.name)
+    return table.spec if table is not None and has_grown(entry.spec, table.spec) else entry.spec
+
+
+def has_grown(old: TargetTable, new: TargetTable) -> bool:
+    """Tells whether a table is the other one with more columns, or none."""
+    return old.key == new.key and {*old.columns} <= {*new.columns}
 
 
 _Frozen: TypeAlias = tuple[
@@ -194,9 +211,10 @@ def _binding(shape: Shape, spec: TargetTable) -> Binding:
     return Binding(0, shape, spec)
 
 
-def _lined_up(laid: Layout, shape: Shape, row: Row | None) -> Row | None:
-    """A row with the columns of `shape`; the target's own get their default, later ones are NULL."""
-    if row is None or len(row) == len(laid.spec.columns):
+def _lined_up(laid: Layout, shape: Shape, row: Row | None, *, anyhow: bool) -> Row | None:
+    """A row with the columns of `shape`; the target's own get their default, later ones are NULL.  `anyhow`: also where
+    it has as many as the table."""
+    if row is None or (len(row) == len(laid.spec.columns) and not anyhow):
         return row
     given = {c.name: value for c, value in zip(shape.columns, row, strict=True)}
     return laid.complete(tuple(given.get(c.name, DEFAULT if c.default else None) for c in laid.spec.columns))

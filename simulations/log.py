@@ -125,7 +125,10 @@ class Reader:
         if (entry.origin or entry.marks) and self._marked != (entry.source, entry.number):
             self._marked = (entry.source, entry.number)
             marks = entry.marks or ((RECEIPT, ("shop", 0, 1, 1, b"", entry.origin.split()[0], entry.origin)),)
+        ddl = entry.ddl
+        if ddl is not None and entry.beside:
+            ddl = replace(ddl, tables=(*entry.beside, *ddl.tables))
         return SourceTransaction(
             entry.source, entry.number, entry.end.file, entry.end.offset, rows,
-            complete=entry.commit or entry.ddl is not None, ddl=entry.ddl, marks=marks,
+            complete=entry.commit or entry.ddl is not None, ddl=ddl, marks=marks,
         )  # fmt: skip

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, BeginCopy, EffectId, FindRefused, RollbackBatch, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     ApplyEvent,
@@ -23,11 +22,12 @@ from tidelock.engine.protocol.events import (
     RefusedFound,
     RefusedRow,
 )
+from tidelock.simulations.altering import carrying_out
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.lane_work import Post
 from tidelock.simulations.merging import refused_rows
 from tidelock.simulations.owner_fence import OwnerFence
-from tidelock.simulations.schema_change import change_schema
+from tidelock.simulations.schema_change import change_schema, emptied_by, refusal
 from tidelock.simulations.stored import Stored
 
 Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch | FindRefused
@@ -73,7 +73,17 @@ class Orders:
         """Drop the orders of older owners.  A checkpoint comes too late, and the fence stops it."""
         for _, order, _ in self._waiting:
             self._faults.seen(f"taken over during {type(order).__name__}")
+            if isinstance(order, ApplyDdl) and order.id.epoch == self._fence.epoch - 1 and not self._faults.forgot:
+                self._end_statement(order)
         self._waiting = [entry for entry in self._waiting if isinstance(entry[1], SaveCheckpoint)]
+
+    def _end_statement(self, effect: ApplyDdl) -> None:
+        """A statement that runs when a newer owner comes ends, or has just run, before that one reads the tables."""
+        if not self._stored.ledger.history.plan.altered or refusal(self._stored, effect.ddl):
+            return
+        if self._faults.chance.random() < 0.5:
+            self._faults.seen("altered: ran when another owner took over")
+            change_schema(self._stored, effect.ddl, noted=self._notes)
 
     def drop(self) -> None:
         """Drop all: whoever waits is told that the connection is lost."""
@@ -155,16 +165,25 @@ class Orders:
     # ------------------------------------------------------------------ checkpoints and statements
 
     def _try_statement(self, effect: ApplyDdl, post: Post) -> None:
+        if refused := refusal(self._stored, effect.ddl):
+            self._faults.seen(f"altered: refused, as {refused}")
+            post(DdlFailed(effect.id, Failure(ErrorKind.TARGET, refused)))
+            return
         if self._faults.strikes("checkpoint"):
             trouble = self._faults.chance.choice((ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT))
             if trouble is ErrorKind.IN_DOUBT and self._faults.chance.random() < 0.5:
-                change_schema(self._stored, effect.ddl)
+                change_schema(self._stored, effect.ddl, noted=self._notes)
                 self._faults.seen("statement took effect without an answer")
             post(DdlFailed(effect.id, Failure(trouble, "connection lost")))
             return
         change_schema(self._stored, effect.ddl)
-        emptied = effect.ddl.tables if effect.ddl.kind is DdlKind.TRUNCATE else ()
+        emptied = emptied_by(self._stored, effect.ddl)
         post(DdlApplied(effect.id, self._stored.database.specs, emptied))
+
+    @property
+    def _notes(self) -> bool:
+        """Tells whether a statement that took effect is noted together with it."""
+        return self._stored.ledger.history.plan.altered != carrying_out.IMPLICIT
 
     def _try_save(self, owner: int, effect: SaveCheckpoint, post: Post) -> None:
         if self._faults.strikes("checkpoint"):

@@ -124,6 +124,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     behind the feed's back, and repaired.  `keyed`: tables of which the source does not log whole rows
     (`simulations.identity`).
     `image`: rows are compared with their before-images (`Options.verify`).
+    `altered`: tables are altered, and how the target commits that: "implicit", by itself and before the bookkeeping
+    says so, or "noted", together with it.
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -145,6 +147,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repairs: bool = False
     keyed: tuple[str, ...] = ()
     image: bool = False
+    altered: str = ""
 
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:

@@ -22,14 +22,13 @@ from tidelock.simulations.catalogue import BADGE, CARD, LEAD, OWN, POOL, TIER
 SECRET = "secret"
 REGION = "eu"
 
-MAPPING = Mapping(
-    (
-        Rule("shop.lead", "shop.lead", where=Not(Compare("region", "<>", REGION))),
-        Rule("shop.badge", "shop.badge", exclude=(SECRET,)),
-        Rule("shop.pool*", "shop.pool"),
-        Rule("shop.*", "shop.*"),
-    )
+RULES = (
+    Rule("shop.lead", "shop.lead", where=Not(Compare("region", "<>", REGION))),
+    Rule("shop.badge", "shop.badge", exclude=(SECRET,)),
+    Rule("shop.pool*", "shop.pool"),
+    Rule("shop.*", "shop.*"),
 )
+MAPPING = Mapping(RULES)
 
 
 def at_source(target: TargetTable) -> TargetTable:

@@ -58,6 +58,10 @@ class Stored:
         """The checkpoint that a crash of the target leaves."""
         return self._disk[0].checkpoint if self._disk is not None else self.state.checkpoint
 
+    def told(self, what: str) -> None:
+        """Count what happened here."""
+        self._faults.seen(what)
+
     def advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
         """Store a checkpoint and drop receipts that it covers."""
         state = self.state

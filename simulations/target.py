@@ -24,10 +24,11 @@ from tidelock.engine.protocol.effects import (
 )
 from tidelock.engine.protocol.events import BatchFailed, ParkedKey, Receipt, TakenOver
 from tidelock.engine.protocol.steps import ParkedRow
+from tidelock.simulations.altering.reshape import carry_out
 from tidelock.simulations.checkers import ALL
 from tidelock.simulations.checkers.checker import Checker
 from tidelock.simulations.faults import Faults
-from tidelock.simulations.history import Place
+from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.lane_work import Post, Stage, Work
 from tidelock.simulations.lanes import Lanes
 from tidelock.simulations.layout import Token
@@ -204,6 +205,14 @@ class Target(Lanes):
             table.put(slot, row)
         for checker in self.checkers:
             checker.tampered(name, slot, row)
+
+    def make_first(self, entry: Entry) -> None:
+        """Make the change of a statement that has not come yet, as somebody at the target does."""
+        assert entry.reshape is not None
+        carry_out(self.database, entry.reshape)
+        for checker in self.checkers:
+            checker.made_first(entry)
+        self.stored.flush()
 
     def pass_statement(self, ddl: Ddl) -> None:
         """Pass a statement that halted the feed, as an operator does."""

@@ -17,6 +17,7 @@ import xxhash
 
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.protocol.events import ApplyEvent
+from tidelock.simulations.altering.world import AlteringWorld
 from tidelock.simulations.history import History
 from tidelock.simulations.plan import DEFAULT_CHANGES, Plan, draw
 from tidelock.simulations.world import World
@@ -72,7 +73,7 @@ class Trial(msgspec.Struct):
 
 def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -> Trial:
     """Run the plan, on `history` instead of the one it draws if there is one.  Any error of the run is its mistake."""
-    world = World(plan) if history is None else World(plan, history=history)
+    world = AlteringWorld(plan) if plan.altered else World(plan, history=history)
     turns: list[Turn] = []
     if told:
         transcript = world.transcript = []

@@ -116,6 +116,8 @@ class View:
             if name in rows:
                 rows = rows | {name: _without(rows[name], row)}
         if entry.ddl is not None:
+            if not entry.ddl.tables:
+                return rows
             name, *_ = entry.ddl.tables
             if entry.ddl.kind is DdlKind.TRUNCATE:
                 return rows | {emptied: () for emptied in entry.ddl.tables if emptied in rows}

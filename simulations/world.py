@@ -45,7 +45,7 @@ class World(Feed):
         coverage.update({f"source: {deed}": n for deed, n in history.deeds.items()})
         faults = Faults(plan, chance, coverage)
         database = Database(
-            {n: t for n, t in history.tables.items() if n in history.at_first},
+            {n: history.at_target(t) for n, t in history.tables.items() if n in history.at_first},
             lambda _table, row: not self.healed and POISON in row,
         )
         ledger = Ledger(history)

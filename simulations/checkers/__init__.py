@@ -15,9 +15,10 @@ from tidelock.simulations.checkers.looks import Looks
 from tidelock.simulations.checkers.once import Once
 from tidelock.simulations.checkers.reasons import Reasons
 from tidelock.simulations.checkers.replayed import Replayed
+from tidelock.simulations.checkers.shapes import Shapes
 from tidelock.simulations.checkers.statements import Statements
 
 ALL: tuple[type[Checker], ...] = (
     Once, Forward, Constraints, Replayed, CommitOrder, Checkpoint, Statements, Reasons, Locks, Bounds, Drained, Copied,
-    Looks,
+    Looks, Shapes,
 )  # fmt: skip

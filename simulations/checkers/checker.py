@@ -82,6 +82,9 @@ class Checker:
     def statement_done(self, entry: Entry) -> None:
         """It has taken effect."""
 
+    def made_first(self, entry: Entry) -> None:
+        """Somebody at the target has made the change of a statement that has not come yet."""
+
     def written(self, name: TableName, slot: Token, row: Row) -> None:
         """Somebody at the target has written to a column of its own."""
 

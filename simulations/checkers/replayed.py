@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from tidelock.engine.apply.machine import ApplyMachine
@@ -17,6 +17,7 @@ from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import DdlKind, Position, Row, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
+from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.catalogue import ECHO, OWN
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.history import ADDED, Entry
@@ -70,6 +71,9 @@ class Serial:
     def statement(self, entry: Entry, specs: dict[TableName, TargetTable]) -> None:
         """`specs`: the target's before it."""
         assert entry.ddl is not None
+        if entry.reshape is not None:
+            self._reshape(entry.reshape)
+            return
         name, *others = entry.ddl.tables
         if entry.ddl.kind is DdlKind.TRUNCATE:
             for emptied in (name, *others):
@@ -82,6 +86,14 @@ class Serial:
             self._rebuild(specs[name], [(*row, None) for row in _each(old)])
         elif entry.keys is not None:
             self._rebuild(specs[name], list(_each(self.rows[name])))
+
+    def _reshape(self, change: Reshape) -> None:
+        old = {spec.name: list(_each(self.rows.pop(spec.name))) for spec in change.before}
+        for name in old:
+            del self.specs[name]
+        for made in change.made:
+            rows = old[made.of] if made.of is not None else []
+            self._rebuild(made.spec, [made.row(row) for row in rows])
 
     def _rebuild(self, spec: TargetTable, rows: list[Row]) -> None:
         self.specs[spec.name] = spec
@@ -187,14 +199,32 @@ class Replayed(Checker):
 
     # ------------------------------------------------------------------ statements, checkpoints, the end
 
-    def statement_done(self, entry: Entry) -> None:
-        """After it took effect at the target."""
+    def made_first(self, entry: Entry) -> None:
+        assert entry.reshape is not None
         self._seen_statements[entry.number] = None
         self._seen_now.statement(entry, self.target.database.specs)
+
+    def statement_done(self, entry: Entry) -> None:
+        """After it took effect at the target."""
         assert entry.ddl is not None
+        if entry.reshape is not None:
+            if entry.number in self._seen_statements:
+                return
+            self._move_taint(entry.reshape)
+        self._seen_statements[entry.number] = None
+        self._seen_now.statement(entry, self.target.database.specs)
         if entry.ddl.kind is DdlKind.TRUNCATE:
             self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] not in entry.ddl.tables}
         self._compare_all(f"after {entry.ddl}")
+
+    def _move_taint(self, change: Reshape) -> None:
+        """Rows of which nobody knows what they should be go with their tables; such tables keep their keys."""
+        touched = {spec.name for spec in change.before}
+        old = {slot for slot in self._seen_tainted if slot[0] in touched}
+        kept = {slot: None for slot in self._seen_tainted if slot not in old}
+        for made in change.made:
+            kept |= {(made.spec.name, slot): None for name, slot in old if name == made.of}
+        self._seen_tainted = kept
 
     def _compare_all(self, when: str) -> None:
         for name in self.target.database.tables:
@@ -213,6 +243,8 @@ class Replayed(Checker):
         anew = copy.copy(self._base)
         self._advance(anew, known[0], history.told)
         for name, rows in anew.rows.items():
+            if name in history.altered:
+                continue
             spec = self.target.database.tables[name].spec
             own = any(c.name == OWN for c in spec.columns)
             if spec.key and not own and rows != self._seen_now.rows[name]:
@@ -223,10 +255,13 @@ class Replayed(Checker):
         ledger, entries, database = self.ledger, self.ledger.history.entries, self.target.database
         for index in range(start, stop):
             entry = entries[index]
+            if entry.spec is not None or entry.reshape is not None:
+                continue  # barriers keep such rows in the order of the log
             if entry.ddl is not None:
                 if entry.ddl.kind is DdlKind.TRUNCATE and entry.number in self._seen_statements:
                     for name in entry.ddl.tables:
-                        serial.rows[name].clear()
+                        if name in serial.rows:
+                            serial.rows[name].clear()
             elif entry.taken and entry.place in ledger.applied:
                 serial.apply(ledger.images(entry.place, database))
 
@@ -234,14 +269,22 @@ class Replayed(Checker):
         self._compare_all("at the end")
         if not self.whole:
             return
-        source = self.ledger.history.source
-        for name, table in source.tables.items():
+        for name in self.ledger.history.source.tables:
             if name == ECHO.name:
                 continue
-            wanted = sorted((row for r in table.rows.values() if (row := selected(name, r)) is not None), key=repr)
+            wanted = sorted(self._wanted(name), key=repr)
             found = self._without_own(name)
             if wanted != found:
                 raise Mistake(f"{name} is {found} at the end, the source has {wanted}")
+
+    def _wanted(self, name: TableName) -> Iterator[Row]:
+        """Yields the source's rows as the target should have them."""
+        history = self.ledger.history
+        table = history.source.tables[name]
+        order = [table.at[column.name] for column in history.at_target(table.spec).columns]
+        for row in table.rows.values():
+            if (wanted := selected(name, tuple(row[place] for place in order))) is not None:
+                yield wanted
 
     def _without_own(self, name: TableName) -> list[Row]:
         table = self.target.database.tables[name]

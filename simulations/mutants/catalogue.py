@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidelock.simulations.mutants.altering import ALTERING
 from tidelock.simulations.mutants.arbiter import ARBITER
 from tidelock.simulations.mutants.capture import CAPTURE, ORIGIN
 from tidelock.simulations.mutants.checkpoint import CHECKPOINT
@@ -54,6 +55,7 @@ CATALOGUE = (
     *KEPT,
     *REPAIRS,
     *LOOKING,
+    *ALTERING,
     *SITES,
     *ARBITER,
     *PERMITS,

@@ -69,6 +69,8 @@ def _run_seed(seed: int, order: Order) -> None:
     with _at_most(order.patience):
         if order.mutant.worlds == "feed":
             _run_feed(seed)
+        elif order.mutant.worlds == "altering":
+            _run_altering(seed)
         else:
             _run_sites(seed, order.mutant.worlds)
 
@@ -78,6 +80,13 @@ def _run_feed(seed: int) -> None:
     from tidelock.simulations.world import World
 
     World(draw(seed)).run()
+
+
+def _run_altering(seed: int) -> None:
+    from tidelock.simulations.altering.plan import draw
+    from tidelock.simulations.altering.world import AlteringWorld
+
+    AlteringWorld(draw(seed)).run()
 
 
 def _run_sites(seed: int, kind: str) -> None:

@@ -14,7 +14,8 @@ class Stale(Exception):
 class Mutant(msgspec.Struct, frozen=True):
     """`patch`: what changes in which function (`patch.py` says how it is written).
 
-    `worlds`: those in which it shows: of one feed, of several sites, of sites with an arbiter, or with stamps.
+    `worlds`: those in which it shows: of one feed, of several sites, of sites with an arbiter, or with stamps, or those
+    in which tables are altered.
     `row`: of the table of counter-examples (0: of none).  `case`: the edge case or report it stands for, if any.
     """
 
@@ -23,7 +24,7 @@ class Mutant(msgspec.Struct, frozen=True):
     wrong: str
     row: int = 0
     case: str = ""
-    worlds: Literal["feed", "sites", "arbiter", "stamps"] = "feed"
+    worlds: Literal["feed", "sites", "arbiter", "stamps", "altering"] = "feed"
 
     @property
     def stands_for(self) -> str:

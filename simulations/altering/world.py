@@ -1,0 +1,110 @@
+"""A world in which tables are altered while their rows flow.
+
+    python -m tidelock.simulations.altering.world 17         one seed, told step by step
+    python -m tidelock.simulations.altering.world 0-999      many, quietly
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tidelock.engine.apply.machine import State
+from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.simulations import accidents
+from tidelock.simulations.altering import plan as plans
+from tidelock.simulations.altering.history import AlteringHistory
+from tidelock.simulations.checkers.shapes import Shapes
+from tidelock.simulations.plan import Plan
+from tidelock.simulations.schema_change import refusal, statement_of
+from tidelock.simulations.world import World
+
+AT_STATEMENTS = 0.1
+"""Chance of a crash or a rival, each step in which a statement is under way."""
+MADE_FIRST = 0.1
+"""Chance of a column at the target, each step in which the source's next statement adds it."""
+_STRIKING = ("crash", "crash_amid", "rival", "forgotten")
+
+
+class AlteringWorld(World):
+    """World whose operator also sees to statements that the target refuses."""
+
+    def __init__(self, plan: Plan, history: AlteringHistory | None = None) -> None:
+        super().__init__(plan, history or AlteringHistory(plan))
+        (self._shapes,) = (checker for checker in self.target.checkers if isinstance(checker, Shapes))
+
+    # ------------------------------------------------------------------ what goes wrong at a statement
+
+    def _go_wrong(self) -> None:
+        super()._go_wrong()
+        if self._at_statement and self.chance.random() < AT_STATEMENTS:
+            names = [name for name in _STRIKING if name != "forgotten" or name in self.plan.faults]
+            fault = self.chance.choice(names)
+            if accidents.FAULTS[fault](self):
+                self.tell(f"-- {fault}")
+                self.faults.struck(fault)
+                self.coverage[f"altered: {fault} at a statement"] += 1
+        if self.chance.random() < MADE_FIRST:
+            self._make_first()
+
+    @property
+    def _at_statement(self) -> bool:
+        machine = self.owner.machine
+        return machine.state is State.FLOWING and machine.pipeline._barrier.ddl is not None
+
+    def _make_first(self) -> None:
+        """Somebody adds a column at the target before it is added at the source."""
+        entry, target = self._shapes.next, self.target
+        if entry is None or entry.ddl is None or entry.reshape is None or entry.ddl.kind is not DdlKind.ADD_COLUMN:
+            return
+        (name,) = entry.ddl.tables
+        if entry.reshape.is_open(target.database.specs) and not target.writes_to(name):
+            target.make_first(entry)
+            self.coverage["altered: made at the target first"] += 1
+
+    # ------------------------------------------------------------------ the operator
+
+    def _see_to(self, ddl: Ddl) -> None:
+        """End the failed rows of the tables that it names, or make the change by hand."""
+        if ddl.kind is DdlKind.ALTERED and "failed rows" in refusal(self.target.stored, ddl):
+            self._end_rows(ddl)
+            return
+        super()._see_to(ddl)
+
+    def _is_for_operator(self, ddl: Ddl) -> bool:
+        return super()._is_for_operator(ddl) or bool(refusal(self.target.stored, ddl))
+
+    def _end_rows(self, ddl: Ddl) -> None:
+        """Ask for the failed rows again, or give them up; nothing of them is under way, so a wish may change."""
+        target, chance = self.target, self.chance
+        change = statement_of(target.stored, ddl).reshape
+        assert change is not None
+        tables = {(name.schema, name.table) for name in change.names}
+        self.healed = True
+        self.coverage["altered: failed rows ended before a statement"] += 1
+        for place, (row, _) in list(target.parked.items()):
+            if (row.schema, row.table) in tables:
+                skips = place in target.ledger.covered and chance.random() < 0.4
+                wish = target.state.wished[place] = "skip" if skips else "retry"
+                target.parked[place] = (row, wish)
+        target.stored.flush()
+
+
+def main(seeds: str) -> int:
+    first, _, last = seeds.partition("-")
+    failed = 0
+    for seed in range(int(first), int(last or first) + 1):
+        world = AlteringWorld(plans.draw(seed))
+        world.transcript = None if last else []
+        try:
+            world.run()
+        except Exception as error:
+            failed += 1
+            told = f"python -m tidelock.simulations.altering.world {seed}: {error!r}"
+            print(*world.transcript or (), told, sep="\n")
+            if not last:
+                raise
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
