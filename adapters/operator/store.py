@@ -13,11 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
+from tidelock.adapters.bookkeeping.moved_copies import MovedCopiesSql
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ddl.classify import gone
+from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.batch.parked_rows import ParkedChange, decode_change
@@ -232,6 +234,19 @@ class Books:
         if not ddl.tables:
             await self.session.execute(sql, self.feed.name)
 
+    async def _move_copies(self, ddl: Ddl, *, done: bool) -> None:
+        """Gives the copies of tables that a statement renames or drops their names of now; `done`: the target's tables
+        have them, else those copies end."""
+        sql = MovedCopiesSql(self.session.dialect, self.table, self.feed.name)
+        chunks, queued = [await self.session.fetch(query) for query in (sql.chunks, sql.queued)]
+        moves = dict(moved(ddl, self.feed.target_name)) if done else dict.fromkeys(moved(ddl, self.feed.target_name))
+        if ddl.databases:
+            mapping = Mapping(rules_of(self.feed), self.feed.schema)
+            copied = {TableName(str(row[1]), str(row[2])) for row in chunks}
+            moves.update({table: None for table in copied if _without_rows(mapping, table, ddl)})
+        for statement in sql.moved(moves, chunks, queued) if moves else ():
+            await self.session.execute(statement)
+
     async def queue_row(self, row_id: str, what: str) -> int:
         """Queues one failed row for `what`; returns 0 where it was already."""
         sql = (
@@ -268,6 +283,7 @@ class Books:
             for group in waiting:
                 await self._forget_parked(group, ddl)
         await self._forget_shadows(ddl)
+        await self._move_copies(ddl, done=done)
         sql = f"UPDATE {self.table('tidelock_owner')} SET ddl_passed = %s, halt = NULL {_THIS} AND grp = %s"
         for group, halt in waiting.items():
             if not await self.session.execute(f"{sql} AND halt = %s", passed, self.feed.name, group, halt):

@@ -143,6 +143,20 @@ async def leave(app: faust.App) -> None:
         await asyncio.wait_for(thread.call_thread(close), LEAVE_SECONDS)
 
 
+async def share_out_again(app: faust.App) -> None:
+    """Asks the group to share its partitions out anew, which it does where we are the member that leads it."""
+    consumer: Any = cast(Any, app)._consumer
+    thread = consumer and consumer._thread
+    if thread is None or thread._consumer is None:
+        return
+
+    async def ask() -> None:
+        thread._consumer._coordinator.request_rejoin()
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(thread.call_thread(ask), LEAVE_SECONDS)
+
+
 class PartitionFetcher:
     """`adapters.workers.partition.Fetcher` over Faust's consumer."""
 

@@ -37,12 +37,13 @@ from tidelock.adapters.row_copy.copier import CopierProcess
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
-from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
+from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave, share_out_again
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.name_claim import NameClaim
 from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.adapters.workers.totals import Totals
+from tidelock.adapters.workers.unowned import Unowned
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -84,6 +85,7 @@ class Worker:
         self._admitted = False
         self._claim = NameClaim(feed.name, name, self.control, self._fail) if name else None
         self._stack = contextlib.AsyncExitStack()
+        self._unowned = Unowned()
         self._told = 0.0  # when the coordinator last said anything
         self._born = time.monotonic()
         self._shared_out = False  # Kafka's group has formed with us, whatever we got of it
@@ -292,6 +294,7 @@ class Worker:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             before, looked = looked, time.monotonic()
+            await self._look_for_owners(looked - before)
             published = self._published()
             silent = [one for one in self.groups.values() if self._silent_group(one, looked - before, published)]
             if not silent:
@@ -304,6 +307,13 @@ class Worker:
             await self._flow({TP(self.changes, number) for number in self.groups} | self._elected())
             for group in silent:
                 group.log.ask_again()
+
+    async def _look_for_owners(self, seconds: float) -> None:
+        """Asks Kafka's group for a new sharing out where a partition lacks an owner."""
+        seen = self.control.seen
+        if self._shared_out and self._unowned.tick(seconds, seen.settled, seen.groups, self.groups):
+            log.warning("a partition has no worker: the group is asked to share out anew")
+            await share_out_again(self.app)
 
     def _silent_group(self, group: GroupRunner, seconds: float, published: Position | None) -> bool:
         """Tells whether the group's records must be asked for again, or have not come for too long."""

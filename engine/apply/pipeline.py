@@ -185,7 +185,7 @@ class Pipeline:
         if not self._barrier.answers(event.id):
             return
         self._rebind(dict(event.tables))
-        self.copying.retable(self.tables)
+        self.copying.retable(self.tables, event.copied)
         self.batches.parked_retry.emptied(event.emptied)
         self.watermark.open(self._barrier.applied(), 0)
 

@@ -108,7 +108,7 @@ class WindowPlanner:
         self._relations.learn(batch.shapes)
         self._copying.seen(batch.last, resent=batch.resent)
         if ddl.kind is not DdlKind.UNRELATED:
-            self._copying.statement(ddl.tables)
+            self._copying.statement(ddl.targets)
         if judge(ddl, self._ddl_passed) is Passage.PASS:
             self._watermark.open(batch.last, 0)
         else:

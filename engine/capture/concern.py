@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -26,7 +26,12 @@ def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
         return _of_shadows(ddl, mapping) if not between_sites else replace(ddl, kind=DdlKind.UNRELATED)
     returns = between_sites and ddl.kind is DdlKind.ALTERED
     kind = DdlKind.OTHER if returns or _is_of_others(ddl.kind, tables, mapping) else ddl.kind
-    return replace(ddl, kind=kind, tables=tables, databases=databases)
+    targets = () if databases else _at_target(tables, mapping)
+    return replace(ddl, kind=kind, tables=tables, databases=databases, targets=targets)
+
+
+def _at_target(tables: Iterable[TableName], mapping: Mapping) -> tuple[TableName, ...]:
+    return tuple(dict.fromkeys(map(mapping.target, tables)))
 
 
 def _of_shadows(ddl: Ddl, mapping: Mapping) -> Ddl:
@@ -35,7 +40,8 @@ def _of_shadows(ddl: Ddl, mapping: Mapping) -> Ddl:
     if not shadows:
         return replace(ddl, kind=DdlKind.UNRELATED)
     tables = dict.fromkeys(of for table in shadows if (of := shadowed(table)) is not None)
-    return replace(ddl, kind=DdlKind.SHADOW, tables=tuple(tables), databases=())
+    targets = _at_target(tables, mapping)
+    return replace(ddl, kind=DdlKind.SHADOW, tables=tuple(tables), databases=(), targets=targets)
 
 
 def _is_of_others(kind: DdlKind, tables: Sequence[TableName], mapping: Mapping) -> bool:

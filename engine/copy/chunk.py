@@ -116,6 +116,11 @@ class TableCopy:
         """True once all chunks are merged."""
         return all(chunk.state is ChunkState.MERGED for chunk in self.chunks)
 
+    def stands_as(self, copied: Copied) -> bool:
+        """Tells whether it is this copy, with the same chunks merged."""
+        merged = {chunk.number for chunk in self.chunks if chunk.state is ChunkState.MERGED}
+        return copied.split == self.split and merged == {*copied.merged, *copied.split.merged}
+
     def chunk(self, binding: Binding, row: Row) -> Chunk:
         """The chunk that the row is in.  Raises SchemaMismatch where that cannot be said."""
         of = self._of.get(binding)

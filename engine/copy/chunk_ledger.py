@@ -99,6 +99,26 @@ class ChunkLedger:
         for copy in self._copies.values():
             copy.rebind()
 
+    def follow(self, copied: Iterable[Copied]) -> None:
+        """Goes on with these copies, as a statement has left them: tables may have other names, or be gone."""
+        left = {one.split.table: one for one in copied}
+        for name, copy in list(self._copies.items()):
+            if name in left and copy.stands_as(left[name]):
+                del left[name]
+            else:
+                self._abandon_tables([name])
+                del self._copies[name]
+        self.add(left.values())
+
+    @property
+    def unsplittable(self) -> ChunkSplit | None:
+        """A split of which the target's table lacks a column; None where there is none."""
+        for split in self.splits:
+            table = self._targets.get(split.table)
+            if table is not None and not set(split.columns) <= {column.name for column in table.columns}:
+                return split
+        return None
+
     def __bool__(self) -> bool:
         """True while anything is still to be copied."""
         return bool(self._copies)
@@ -201,7 +221,7 @@ class ChunkLedger:
                 self._abandon_tables(into)
 
     def statement(self, tables: Sequence[TableName]) -> None:
-        """Abandons the open chunks of the tables that a statement of the log names; of all tables if it names none."""
+        """Abandons the open chunks of target tables that a statement of the log concerns; of all if none is named."""
         self._abandon_tables(tables or self.tables)
 
     def _abandon_tables(self, tables: Iterable[TableName]) -> None:

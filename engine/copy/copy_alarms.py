@@ -23,6 +23,18 @@ def repair_refused(split: ChunkSplit, why: str, position: Position) -> Alarm:
     return Alarm("repair", message, hint, str(position), str(split.table))
 
 
+def split_lost(split: ChunkSplit, position: Position) -> Alarm:
+    """Tells why the feed halts: a table lacks a column by which its chunks are told apart."""
+    return Alarm(
+        "copy",
+        f"{split.table} is being copied in chunks of {', '.join(split.columns)}, and has not all of these columns now",
+        "`tidelock copy FEED --table DB.TABLE` begins its copy anew (`--yes`: in the place of what is there), then "
+        "`tidelock run FEED`",
+        str(position),
+        str(split.table),
+    )
+
+
 def chunk_refused(split: ChunkSplit, chunk: int, why: str, position: Position) -> Alarm:
     """Tells why the feed halts: the target refuses the merge of a chunk, and nobody can say which row is the cause."""
     return Alarm(

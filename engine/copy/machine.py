@@ -33,7 +33,7 @@ from tidelock.engine.batch.scheduler import BatchScheduler
 from tidelock.engine.copy.chunk import Chunk
 from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.copy.chunk_merge import ChunkMerge
-from tidelock.engine.copy.copy_alarms import chunk_refused, copy_refused, repair_refused
+from tidelock.engine.copy.copy_alarms import chunk_refused, copy_refused, repair_refused, split_lost
 from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.chunk_ranges import ChunkSplit
@@ -114,10 +114,19 @@ class CopyMachine:
         self.ledger.add(copied)
         self._watch()
 
-    def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
-        """The target's tables are these from now on."""
+    def retable(self, tables: Mapping[TableName, TargetTable], copied: Sequence[Copied] | None = None) -> None:
+        """The target's tables are these from now on, and the copies are these, as a statement has left them; None: as
+        they were."""
         self._tables = tables
         self.ledger.retable(tables)
+        if copied is not None:
+            self.ledger.follow(copied)
+            self._watch()
+        if self._requested and (why := fault(self._requested, self.ledger.splits, tables)):
+            self._refuse(self._requested, why)
+            self._requested = ()
+        if (split := self.ledger.unsplittable) is not None:
+            self.alarm = split_lost(split, self.position)
 
     # ------------------------------------------------------------------ the log
 
@@ -141,7 +150,8 @@ class CopyMachine:
         self.ledger.statement(())
 
     def statement(self, tables: Sequence[TableName]) -> None:
-        """Gives up what is being read of the tables that a statement of the log names; of all if it names none."""
+        """Gives up what is being read of these target tables, which a statement of the log concerns; of all if none is
+        named."""
         self.ledger.statement(tables)
 
     # ------------------------------------------------------------------ planning

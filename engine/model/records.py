@@ -306,7 +306,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `elsewhere`: it was made at another site than the one whose statements are taken: at which, and which one that is.
     `told`: what an ALTERED does besides, where the log tells it and not a statement.
     `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
-    it was before that; None: that is not known.
+    it was before that; None: that is not known.  `targets`: the target's names of `tables`, none where they are not
+    known.
     """
 
     schema: str
@@ -324,6 +325,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     told: ToldChange | None = None
     sql_mode: int | None = None
     former: FormerTable | None = None
+    targets: tuple[TableName, ...] = ()
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -126,12 +126,14 @@ class DdlApplied(msgspec.Struct, frozen=True):
     """Reply to `ApplyDdl`: the statement took effect.
 
     `tables`: all selected tables of the target as they are now.  `emptied`: those that a TRUNCATE emptied; what was
-    parked for them is gone with their rows.
+    parked for them is gone with their rows.  `copied`: tables whose copying has begun, by their names of now; None: the
+    statement left them as they were.
     """
 
     id: EffectId
     tables: dict[TableName, TargetTable]
     emptied: tuple[TableName, ...] = ()
+    copied: tuple[Copied, ...] | None = None
 
 
 class DdlFailed(msgspec.Struct, frozen=True):

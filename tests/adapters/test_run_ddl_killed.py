@@ -1,143 +1,229 @@
-"""A feed that is killed around a long schema change: the target has the shape once, and no row differs."""
+"""A feed that is killed around a long schema change: it runs once at the target, and no row differs."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
-from bench.harness.rig import Rig, until
-from bench.harness.servers import Server
-from bench.harness.session import Flavor, connect
-from bench.harness.tidelock import Process
-from bench.harness.workers import Workers
+from bench.harness.moments import Deployment, Embedded, Moments, Scaled
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Postgres, Server
 
 PROOF = pytest.mark.proof
-KILLS = 10
-LONGEST_SECONDS = 0.3
-WAITING = {
-    Flavor.POSTGRES: "SELECT 1 FROM pg_locks WHERE NOT granted",
-    Flavor.MYSQL: "SELECT 1 FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'",
+ROWS = 40_000
+PACKET_ROWS = 20_000
+MOMENTS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A statement of which each table has ten.  `{0}`: its number.
+
+    `columns`: of the table, with what it needs.  `there`: a query that tells whether the shape has it, in words that
+    all servers know.  `behind`: a change of rows that needs it.
+    """
+
+    alter: str
+    there: str
+    columns: str = ""
+    behind: str = "SELECT 1"
+
+    def table(self) -> str:
+        made = [self.columns.format(number) for number in range(MOMENTS)] if self.columns else []
+        return ", ".join(["id int", "v int", *made, "PRIMARY KEY (id)"])
+
+
+_COLUMNS = "SELECT 1 FROM information_schema.columns WHERE table_schema = '{1}' AND table_name = 't' AND column_name "
+_KEYS = "SELECT 1 FROM information_schema.key_column_usage WHERE table_schema = '{1}' AND table_name = 't' AND "
+CHANGES = {
+    "add": Change(
+        "ALTER TABLE t ADD COLUMN c{0} int NOT NULL DEFAULT 7, ADD COLUMN note{0} varchar(9)",
+        _COLUMNS + "= 'note{0}'",
+        behind="UPDATE t SET c{0} = id, note{0} = 'n' WHERE id < 9",
+    ),
+    "modify": Change(
+        "ALTER TABLE t MODIFY m{0} bigint NOT NULL",
+        _COLUMNS + "= 'm{0}' AND data_type = 'bigint'",
+        "m{0} int NOT NULL DEFAULT {0}",
+        "UPDATE t SET m{0} = 5000000000 + id WHERE id < 9",
+    ),
+    "unique": Change("ALTER TABLE t ADD UNIQUE KEY u{0} (v)", _KEYS + "constraint_name IN ('u{0}', 't_u{0}')"),
+    "primary": Change(
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, d{0})",
+        _KEYS + "column_name = 'd{0}'",
+        "d{0} int NOT NULL DEFAULT {0}",
+        "UPDATE t SET d{0} = d{0} + 1 WHERE id < 9",
+    ),
+    "rename": Change(
+        "ALTER TABLE t RENAME COLUMN d{0} TO e{0}, ADD COLUMN f{0} int",
+        _COLUMNS + "= 'e{0}'",
+        "d{0} int NOT NULL DEFAULT {0}",
+        "UPDATE t SET e{0} = -1, f{0} = 1 WHERE id < 9",
+    ),
+    "drop": Change(
+        "ALTER TABLE t DROP COLUMN d{0}",
+        "SELECT 1 WHERE NOT EXISTS (" + _COLUMNS + "= 'd{0}')",
+        "d{0} int NOT NULL DEFAULT {0}",
+    ),
 }
-# Each with a number from 0 to 9; the tables have the columns that they need.
-ALTERS = {
-    "add": "ALTER TABLE t ADD COLUMN c{0} int NOT NULL DEFAULT 7, ADD COLUMN note{0} varchar(9)",
-    "drop": "ALTER TABLE t DROP COLUMN d{0}",
-    "rename": "ALTER TABLE t RENAME COLUMN d{0} TO e{0}, ADD COLUMN f{0} int",
-    "unique": "ALTER TABLE t ADD UNIQUE KEY u{0} (v)",
-    "primary": "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, d{0})",
+FROM_POSTGRES = {
+    "add": CHANGES["add"],
+    "rename": dataclasses.replace(
+        CHANGES["rename"],
+        alter="ALTER TABLE t RENAME COLUMN d{0} TO e{0}",
+        behind="UPDATE t SET e{0} = -1 WHERE id < 9",
+    ),
+    "drop": CHANGES["drop"],
 }
-COLUMNS = ", ".join(["id int", "v int", *(f"d{n} int NOT NULL DEFAULT {n}" for n in range(KILLS)), "PRIMARY KEY (id)"])
 
 
-@contextmanager
-def locked(rig: Rig) -> Iterator[Callable[[], None]]:
-    """Hold the target's table, which a statement that alters it waits for; yields what lets go."""
-    session = connect(rig.target.url())
-    held = threading.Lock()
-    session.send("BEGIN")
-    session.send(f"DELETE FROM {rig.schema}.t WHERE id = -1")
+def filled(rig: Rig, change: Change, rows: int = ROWS) -> None:
+    """The tables at both ends, with the same rows, which no feed has carried."""
+    rig.table("t", change.table())
+    for table in ("u", "w"):
+        rig.table(table, "id int PRIMARY KEY, v int")
+    for first in range(1, rows, PACKET_ROWS):
+        values = ",".join(f"({n},{n})" for n in range(first, min(rows, first + PACKET_ROWS)))
+        for run in (rig.at_source, rig.at_target):
+            run(f"INSERT INTO t (id, v) VALUES {values}")
+    for run in (rig.at_source, rig.at_target):
+        run("INSERT INTO u VALUES (1, 0)", "INSERT INTO w VALUES (1, 0)")
+    rig.start_at = rig.here()
+    rig.begin_here()
 
-    def let_go() -> None:
-        with held:
-            session.send("COMMIT")
 
+class Statements:
+    """How many statements have altered the table `t` at the target since this was made, whoever sent them."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig, self._is_postgres = rig, isinstance(rig.target, Postgres)
+        if self._is_postgres:
+            rig.at_target(
+                f"CREATE TABLE {rig.schema}_log (xid text)",
+                f"CREATE FUNCTION {rig.schema}_note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO"
+                f" {rig.schema}.{rig.schema}_log SELECT txid_current()::text FROM pg_event_trigger_ddl_commands() WHERE"
+                f" object_identity = '{rig.schema}.t'; END $$",
+                f"CREATE EVENT TRIGGER {rig.schema} ON ddl_command_end EXECUTE FUNCTION {rig.schema}_note()",
+                f"ALTER EVENT TRIGGER {rig.schema} ENABLE ALWAYS",
+            )
+        else:
+            status = "SHOW MASTER STATUS" if isinstance(rig.target, MariaDb) else "SHOW BINARY LOG STATUS"
+            self._file, self._place = rig.rows(status)[0][:2]
+
+    def count(self) -> int:
+        rig = self._rig
+        if self._is_postgres:
+            return int(rig.rows(f"SELECT count(DISTINCT xid)::text FROM {rig.schema}_log")[0][0])
+        seen = rig.rows(f"SHOW BINLOG EVENTS IN '{self._file}' FROM {self._place}")
+        told = [str(row[5]) for row in seen if str(row[2]) == "Query"]
+        return sum("ALTER TABLE" in words and f"`{rig.schema}`.`t`" in words for words in told)
+
+    def close(self) -> None:
+        if self._is_postgres:
+            self._rig.at_target(f"DROP EVENT TRIGGER {self._rig.schema}")
+
+
+def write(rig: Rig, change: Change, number: int) -> None:
+    """Rows of three tables before the statement and behind it."""
+    rig.at_source(
+        f"UPDATE t SET v = -v WHERE id < {number + 10}",
+        f"UPDATE w SET v = v - {number} WHERE id = 1",
+        change.alter.format(number, rig.schema),
+        change.behind.format(number),
+        f"INSERT INTO t (id, v) VALUES ({10**6 + number}, {10**6 + number})",
+        f"UPDATE u SET v = {number + 1} WHERE id = 1",
+        f"UPDATE w SET v = {1000 + number} WHERE id = 1",
+    )
+
+
+def arrived(rig: Rig, number: int) -> bool:
+    """Tells whether the rows behind the statement are there, of all three tables."""
+    found = rig.rows(
+        f"SELECT CONCAT(u.v, ''), CONCAT(w.v, '') FROM u, w WHERE EXISTS (SELECT 1 FROM t WHERE id = {10**6 + number})"
+    )
+    return found == [(str(number + 1), str(1000 + number))]
+
+
+def altered(rig: Rig, change: Change, number: int) -> bool:
+    return bool(rig.rows(change.there.format(number, rig.schema)))
+
+
+def kill_around(feed: Deployment, change: Change, names: list[str] | None = None) -> None:
+    """Kill the feed at each moment of a statement of its own, and have it end what it began."""
+    rig, rng = feed.rig, random.Random(change.alter)
+    statements, moments = Statements(rig), Moments(feed, rng)
+    feed.start()
+    feed.until(lambda: feed.owners() > 0, "the first takeover")
     try:
-        yield let_go
+        for number, (name, moment) in enumerate(moments.all.items()):
+            if names is not None and name not in names:
+                continue
+            moments.arrived = partial(arrived, rig, number)
+            moments.altered = partial(altered, rig, change, number)
+            with moment(partial(write, rig, change, number)):
+                feed.kill()
+            print(name, flush=True)
+            feed.start()
+            feed.until(moments.arrived, f"rows behind the statement, killed when {name}")
+            assert moments.altered(), name
+            assert statements.count() == (number + 1 if names is None else names.index(name) + 1), name
     finally:
-        let_go()
-        session.close()
-
-
-def table(rig: Rig, rows: int) -> None:
-    rig.table("t", COLUMNS)
-    values = ",".join(f"({n},{n})" for n in range(1, rows + 1))
-    rig.at_source(f"INSERT INTO t (id, v) VALUES {values}")
-
-
-def waits(rig: Rig, process: Process | None = None) -> bool:
-    if process is not None:
-        process.check()
-    flavor = Flavor.POSTGRES if "postgres" in rig.target_url else Flavor.MYSQL
-    return bool(rig.rows(WAITING[flavor]))
-
-
-def change(rig: Rig, alter: str, number: int) -> None:
-    """Rows before and behind the statement."""
-    rig.at_source(f"UPDATE t SET v = -id WHERE id < {number + 10}", ALTERS[alter].format(number))
-    added = 10**6 + number
-    rig.at_source(f"INSERT INTO t (id, v) VALUES ({added}, {added})", "UPDATE t SET v = id WHERE id = 1")
+        statements.close()
+    feed.kill()
+    rig.assert_exact()
 
 
 def test_killed_while_a_statement_runs(make_rig: Callable[..., Rig], mysql: Server, mariadb: Server) -> None:
     """MySQL and MariaDB go on with a statement whose client is gone; the next run ends it, or finds it done."""
     rig = make_rig(mysql, mariadb, "killed", lanes=2)
-    table(rig, 20)
-    rig.catch_up()
-    with locked(rig) as let_go:
-        change(rig, "rename", 0)
-        process = rig.run()
-        until(lambda: waits(rig), "a statement that waits")
-        process.kill()
-        let_go()
-    rig.catch_up()
-    rig.assert_exact()
+    filled(rig, CHANGES["primary"], 200)
+    kill_around(Embedded(rig), CHANGES["primary"], ["it waits for the table", "it ran and nobody heard"])
+
+
+EMBEDDED = [
+    (source, target, change, consistency)
+    for source, target, changes in (
+        ("mysql", "postgres", CHANGES),
+        ("mysql", "mariadb", CHANGES),
+        ("mariadb", "mysql", CHANGES),
+        ("postgres_source", "postgres", FROM_POSTGRES),
+        ("postgres_source", "mysql", FROM_POSTGRES),
+    )
+    for change in changes
+    for consistency in ("row", "transaction")
+]
+
+
+def made(request: pytest.FixtureRequest, make: str, source: str, target: str, *words: Any, **options: Any) -> Any:
+    servers = [request.getfixturevalue(name) for name in (source, target)]
+    return request.getfixturevalue(make)(*servers, "killed", *words, lanes=2, **options)
+
+
+def change_of(source: str, name: str) -> Change:
+    return (FROM_POSTGRES if source == "postgres_source" else CHANGES)[name]
 
 
 @PROOF
-@pytest.mark.parametrize("alter", ALTERS)
-@pytest.mark.parametrize("target", ["postgres", "mariadb"])
-@pytest.mark.parametrize("count", [0, 3], ids=["embedded", "workers"])
+@pytest.mark.parametrize(("source", "target", "change", "consistency"), EMBEDDED)
 def test_killed_at_ten_moments(
-    request: pytest.FixtureRequest,
-    mysql: Server,
-    target: str,
-    alter: str,
-    count: int,
+    request: pytest.FixtureRequest, source: str, target: str, change: str, consistency: str
 ) -> None:
-    """Before the statement, while it waits for the table, while it runs, and behind it."""
-    server, rng = request.getfixturevalue(target), random.Random(alter)
-    workers: Workers | None = None
-    if count:
-        workers = request.getfixturevalue("make_workers")(mysql, server, "killed", count)
-        rig = workers.rig
-        rig.begin_here()
-    else:
-        rig = request.getfixturevalue("make_rig")(mysql, server, "killed", lanes=2)
-    table(rig, 20_000)
-    if workers is None:
-        rig.catch_up()
-    else:
-        workers.start()
-        until(rig.equal, "the first rows", 120)
-    for number in range(KILLS):
-        with locked(rig) as let_go:
-            change(rig, alter, number)
-            process = rig.run() if workers is None else None
-            if number > 1:
-                until(partial(waits, rig, process), "a statement that waits", 120)
-            if number > 4:
-                let_go()
-            time.sleep(rng.uniform(0.0, LONGEST_SECONDS))
-            if process is not None:
-                process.kill()
-            elif workers is not None:
-                kill_all(workers)
-    if workers is None:
-        rig.catch_up()
-    else:
-        until(rig.equal, "equal ends", 240)
-        workers.stop()
-    rig.assert_exact()
+    rig = made(request, "make_rig", source, target, consistency=consistency)
+    filled(rig, change_of(source, change))
+    kill_around(Embedded(rig), change_of(source, change))
 
 
-def kill_all(workers: Workers) -> None:
-    """The supervisor starts them again."""
-    for name, place in workers.places.items():
-        if place.running:
-            workers.kill(name)
+@PROOF
+@pytest.mark.parametrize(("source", "target", "change", "consistency"), EMBEDDED)
+def test_three_workers_killed_at_ten_moments(
+    request: pytest.FixtureRequest, source: str, target: str, change: str, consistency: str
+) -> None:
+    """All of them, or who coordinates."""
+    workers = made(request, "make_workers", source, target, 3, consistency=consistency)
+    filled(workers.rig, change_of(source, change))
+    kill_around(Scaled(workers, random.Random(change)), change_of(source, change))

@@ -28,6 +28,15 @@ def test_only_the_feed_s_own_tables_are_left() -> None:
     assert related(unread, own) is unread, "it may be about any table"
 
 
+def test_a_statement_has_the_target_s_names_of_its_tables() -> None:
+    other_names = mapping(("shop.account", "pool.a"), ("shop.*", "pool.*"))
+    assert related(statement(DdlKind.TRUNCATE, ACCOUNT, NOTE), other_names).targets == (
+        TableName("pool", "a"),
+        TableName("pool", "note"),
+    )
+    assert related(statement(DdlKind.OTHER, NOTE, databases=("shop",)), other_names).targets == (), "any table"
+
+
 @pytest.mark.parametrize("kind", [DdlKind.TRUNCATE, DdlKind.ALTERED])
 def test_a_table_that_several_share_is_not_changed_for_one_of_them(kind: DdlKind) -> None:
     shared = mapping(("shop.account", "pool.all"), ("shop.note", "pool.all"))

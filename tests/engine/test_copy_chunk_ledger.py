@@ -131,6 +131,25 @@ def test_a_statement_of_another_table_leaves_chunks_open() -> None:
     assert feed.chunk(0).state is ChunkState.PENDING
 
 
+def test_a_copy_goes_on_under_its_table_s_new_name_or_not_at_all() -> None:
+    other = table("other", ["id", "note"], ["id"])
+    feed = Feed(ITEM, SPLIT, other)
+    feed.merge(1)
+    open_ = feed.read(0)
+    feed.ledger.follow([Copied(SPLIT, (1,))])
+    assert (feed.chunk(0).state, feed.ledger.abandoned) == (ChunkState.READING, []), "it is as it was"
+    renamed = ChunkSplit(other.name, By.NUMBERS, ("id",), ((2,), (4,)))
+    feed.ledger.follow([Copied(renamed, (1,))])
+    states = [chunk.state for chunk in feed.ledger.chunks]
+    assert feed.ledger.tables == (other.name,)
+    assert states == [ChunkState.PENDING, ChunkState.MERGED, ChunkState.PENDING]
+    assert feed.ledger.abandoned == [open_]
+    feed.ledger.follow([Copied(renamed, (0, 2))])
+    assert [chunk.state for chunk in feed.ledger.chunks if chunk.state is ChunkState.MERGED] != states, "another copy"
+    feed.ledger.follow([])
+    assert not feed.ledger
+
+
 def test_without_a_key_changes_are_remembered_one_by_one() -> None:
     feed = Feed(HEAP, ChunkSplit(HEAP.name))
     feed.read(0)

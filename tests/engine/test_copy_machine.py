@@ -29,6 +29,8 @@ from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName, Transaction
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
+    ApplyDdl,
+    ApplyEffect,
     BeginCopy,
     CaughtUp,
     DropStaged,
@@ -52,6 +54,7 @@ from tidelock.engine.protocol.events import (
     Copied,
     CopyBegun,
     CopyFailed,
+    DdlApplied,
     GoalSet,
     LogArrived,
     ParkedKey,
@@ -409,3 +412,33 @@ def test_a_table_that_is_copied_has_ordinary_locks_again() -> None:
     feed.step(ChunkStaged(EffectId(1, 1), at(0), 0))
     feed.answer_all()
     assert feed.machine.batches.binding_locks.copied == () and not feed.machine.copying
+
+
+def statement(*targets: TableName) -> Ddl:
+    """About a table of the source that the target knows by another name."""
+    return Ddl("shop", "…", "0-1", 900, DdlKind.ALTERED, (TableName("source", "thing"),), targets=targets)
+
+
+def pass_statement(feed: Feed, ddl: Ddl, **behind: object) -> list[ApplyEffect]:
+    start, feed.end = feed.end, feed.end + 1
+    feed.step(LogArrived([LogBatch(at(start), at(feed.end), ddl=ddl)]))
+    apply = feed.last(ApplyDdl)
+    assert isinstance(apply, ApplyDdl)
+    return feed.step(DdlApplied(apply.id, TABLES, **behind))  # type: ignore[arg-type]
+
+
+def test_a_statement_gives_up_what_is_read_of_its_table_at_the_target_alone() -> None:
+    feed = Feed(Copied(ChunkSplit(NOTE.name)), Copied(ChunkSplit(BARE.name)))
+    note, bare = feed.reads()
+    pass_statement(feed, statement(NOTE.name))
+    assert of(feed.wanted, DropStaged) == [DropStaged(note.id)]
+    assert [read.split.table for read in feed.reads()] == [NOTE.name, BARE.name, NOTE.name]
+    feed.step(ChunkStaged(bare.id, at(0), 1))
+    assert of(feed.wanted, MergeChunk)
+
+
+def test_a_copy_whose_chunks_cannot_be_told_apart_any_more_halts() -> None:
+    feed = Feed(Copied(HALVES))
+    lost = replace(HALVES, columns=("ident",))
+    (halt,) = of(pass_statement(feed, statement(ITEM.name), copied=(Copied(lost),)), Halt)
+    assert "in chunks of ident" in halt.alarm.message and "tidelock copy FEED --table" in halt.alarm.hint

@@ -5,11 +5,12 @@ The methods return statements for transactions that are fenced (`bookkeeping_sql
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.moved_copies import MovedCopiesSql
 from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
@@ -37,6 +38,7 @@ class CopyBookkeepingSql:
         self._mine = fencing.identity
         self._values = f"{text(feed)},{group}"
         self._table = f"{fencing.schema}.tidelock_"
+        self._moved = MovedCopiesSql("mysql", lambda name: f"{fencing.schema}.{name}", feed)
 
     def begin(self, split: ChunkSplit) -> Iterator[bytes]:
         """Store the chunks of a split in the place of what stood there for the table; and its wish is granted.
@@ -92,6 +94,13 @@ class CopyBookkeepingSql:
                 f"SELECT {self._values},LEAST(COALESCE(MIN(ordinal),0),0)-1,{names},'{LEFT}',"
                 f"{blob(msgspec.json.encode(rows))} FROM {self._table}wanted WHERE {self._mine}"
             ).encode()
+
+    async def moved(self, session: TargetSession, moves: Mapping[TableName, TableName | None]) -> list[str]:
+        """Give the copies of these tables, in all groups, the names that the tables have now; None: end them."""
+        if not moves:
+            return []
+        chunks, queued = [(await session.ask(query)).rows for query in (self._moved.chunks, self._moved.queued)]
+        return self._moved.moved(moves, chunks, queued)
 
     async def read_chunks(self, session: TargetSession) -> tuple[Copied, ...]:
         """Read which chunks of each copied table are merged."""

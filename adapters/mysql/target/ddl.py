@@ -27,6 +27,7 @@ from tidelock.engine.model.errors import Failure
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import Copied
 
 TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
@@ -40,6 +41,13 @@ class Translated(NamedTuple):
 
     statements: Sequence[str]
     along: Sequence[bytes]
+
+
+class Behind(NamedTuple):
+    """The target's tables behind a statement, and the copies of them that have begun."""
+
+    tables: dict[TableName, TargetTable]
+    copied: tuple[Copied, ...]
 
 
 class DdlRunner:
@@ -99,14 +107,15 @@ class DdlRunner:
             await session.run([*self._bookkeeping.announce(ddl, marked), b"COMMIT"])
         return marked
 
-    async def note_passed(self, ddl: Ddl, tables: Sequence[TableName]) -> dict[TableName, TargetTable] | Failure:
-        """Note that `ddl` ran, or passed without us, and read the tables."""
+    async def note_passed(self, ddl: Ddl, tables: Sequence[TableName]) -> Behind | Failure:
+        """Note that `ddl` ran, or passed without us, and read the tables and copies."""
 
-        async def note(session: TargetSession) -> dict[TableName, TargetTable]:
+        async def note(session: TargetSession) -> Behind:
             if not await self._has_passed(session, ddl):
                 await self._note(session, ddl)
                 await session.commit()
-            return await read_tables(session.connection, tables)
+            found = await read_tables(session.connection, tables)
+            return Behind(found, await self._bookkeeping.copies.read_chunks(session))
 
         return await self._control.do(note)
 

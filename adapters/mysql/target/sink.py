@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.mysql.schema import read_tables_to_change
@@ -279,6 +280,7 @@ class MySqlSink(ChunkSink):
             shadows = await self._bookkeeping.read_shadows(session)
             statements = translate(effect.ddl, "mysql", self._target_name, there, self._rules, shadows)
             kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
+            kept += await self._bookkeeping.copies.moved(session, moved(effect.ddl, self._target_name, self._rules))
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
             return Translated(statements, [*gone, *(sql.encode() for sql in kept)])
 
@@ -296,8 +298,8 @@ class MySqlSink(ChunkSink):
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
         self._forget_tables()
-        self._copying.tables = found
-        return events.DdlApplied(effect.id, found, self._emptied(effect))
+        self._copying.tables = found.tables
+        return events.DdlApplied(effect.id, found.tables, self._emptied(effect), found.copied)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """A target that cannot be reached does not hear of it; the caller tells the operator."""

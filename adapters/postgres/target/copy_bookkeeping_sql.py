@@ -6,12 +6,13 @@ answer that their name says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 import asyncpg
 import msgspec
 
+from tidelock.adapters.bookkeeping.moved_copies import MovedCopiesSql
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.ports.staging import LEFT, staged_prefix
 from tidelock.adapters.postgres.target.literals import numbers, text
@@ -37,6 +38,7 @@ class CopyBookkeepingSql:
         self.schema = schema
         self.prefix = staged_prefix(feed, group)
         self._chunks, self._wanted = (f"{identifier(schema)}.tidelock_{name}" for name in ("chunks", "wanted"))
+        self._moved = MovedCopiesSql("postgres", lambda name: f"{identifier(schema)}.{name}", feed)
         self._feed = f"feed = {text(feed)}"
         self._mine = f"{self._feed} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
@@ -81,6 +83,15 @@ class CopyBookkeepingSql:
         insert = f"INSERT INTO {self._wanted} (feed, grp, ordinal, table_schema, table_name, mode, row_key)"
         told = f"'\\x{msgspec.json.encode(rows).hex()}'"
         return [f"{insert} VALUES ({self._values}, ({mine}), {names}, '{LEFT}', {told})"]
+
+    async def moved(
+        self, connection: asyncpg.Connection[asyncpg.Record], moves: Mapping[TableName, TableName | None]
+    ) -> list[str]:
+        """Give the copies of these tables, in all groups, the names that the tables have now; None: end them."""
+        if not moves:
+            return []
+        chunks, queued = [await connection.fetch(query) for query in (self._moved.chunks, self._moved.queued)]
+        return self._moved.moved(moves, [tuple(row) for row in chunks], [tuple(row) for row in queued])
 
     async def read_chunks(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Copied, ...]:
         """Read which chunks of each copied table are merged."""

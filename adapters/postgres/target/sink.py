@@ -23,6 +23,7 @@ import asyncpg
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
@@ -318,6 +319,8 @@ class PostgresSink(ChunkSink):
             translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules, shadows)
             translated = told(effect.ddl, self._target_name, translated, self._sister)
             kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
+            moves = moved(effect.ddl, self._target_name, self._rules)
+            kept += await self._bookkeeping.copies.moved(session.connection, moves)
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]
             return [*self._bookkeeping.fence_votes(votes), *translated, *gone, *kept]
 
@@ -330,11 +333,7 @@ class PostgresSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName]
     ) -> events.DdlApplied | events.DdlFailed:
         """Note that a statement has passed without us, and read the tables."""
-
-        async def nothing(_: TargetSession) -> list[str]:
-            return []
-
-        return await self._pass(effect, tables, nothing)
+        return await self._pass(effect, tables)
 
     def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:
         return emptied(effect.ddl, self._target_name, self._rules)
@@ -343,23 +342,25 @@ class PostgresSink(ChunkSink):
         self,
         effect: effects.ApplyDdl,
         tables: Sequence[TableName],
-        statements: Callable[[TargetSession], Awaitable[list[str]]],
+        statements: Callable[[TargetSession], Awaitable[list[str]]] | None = None,
     ) -> events.DdlApplied | events.DdlFailed:
         """Run what `statements` says of the tables as they are, unless the statement has passed.  Raises TargetError.
         """
 
-        async def pass_once(session: TargetSession) -> dict[TableName, TargetTable]:
+        async def pass_once(session: TargetSession) -> tuple[dict[TableName, TargetTable], tuple[events.Copied, ...]]:
             if await self._bookkeeping.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
-                note = self._bookkeeping.pass_ddl(effect.id, effect.ddl, await statements(session))
+                made = await statements(session) if statements is not None else ()
+                note = self._bookkeeping.pass_ddl(effect.id, effect.ddl, made)
                 await session.run(["BEGIN", *note, "COMMIT"])
-            return await read_tables(session.connection, tables)
+            there = await read_tables(session.connection, tables)
+            return there, await self._bookkeeping.copies.read_chunks(session.connection)
 
         found = await self._control.do(pass_once)
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
         self._forget_tables()
-        self._tables = found
-        return events.DdlApplied(effect.id, found, self._emptied(effect))
+        self._tables, copied = found
+        return events.DdlApplied(effect.id, self._tables, self._emptied(effect), copied)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """Mark what asks for these tables as refused; a target that cannot be reached does not hear of it."""
