@@ -64,10 +64,10 @@ What rows do not depend on is not told, and passes.
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
 """
-_TABLE: Final = (
+TABLE: Final = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c enum('x','y'), UNIQUE KEY by_a (a)) CHARSET latin1;\n"
 )
-_BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
+BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
 _STATEMENTS: Final = """\
 CREATE TABLE n (id int PRIMARY KEY, a int)
 CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id))
@@ -147,7 +147,7 @@ TARGETS: Final = {
 def planned(statement: str, source: str, target: str) -> PlannedStatement:
     """Returns what a feed makes of a statement, with the table that the page speaks of."""
     feed = read(_FEED.format(source=source, target=TARGETS[target]), Path("feed.yaml"))
-    return ddl_plan(_TABLE + _BESIDE + statement, feed)[-1]
+    return ddl_plan(TABLE + BESIDE + statement, feed)[-1]
 
 
 def statements() -> list[str]:
@@ -196,6 +196,12 @@ _CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
 )  # fmt: skip
 
 
+def changes() -> dict[str, tuple[str, str, str]]:
+    """Returns what becomes of each change at PostgreSQL and at MySQL, and why it halts."""
+    forms = {name: _of_form(after, facts) for name, after, facts in _CHANGES}
+    return {**forms, "TRUNCATE": ("applied", "applied", "")}
+
+
 def _of_form(after: Form | None, facts: ColumnFacts) -> tuple[str, str, str]:
     """Returns what becomes of a change at PostgreSQL and at MySQL, and why it halts."""
     if after is None:
@@ -232,9 +238,8 @@ def reference() -> str:
         why = next((one.why.partition(". ")[0] for one in (same, postgres) if one.outcome == "halts"), "")
         why = why.replace(f": {statement}", "").partition(" (it would")[0]
         lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
-    forms = [(name, *_of_form(after, facts)) for name, after, facts in _CHANGES]
-    forms.append(("TRUNCATE", "applied", "applied", ""))
-    return "".join([_TEXT, *lines, _POSTGRES, *(f"| {' | '.join(one)} |\n" for one in forms)])
+    forms = [f"| {' | '.join((name, *cells))} |\n" for name, cells in changes().items()]
+    return "".join([_TEXT, *lines, _POSTGRES, *forms])
 
 
 if __name__ == "__main__":
