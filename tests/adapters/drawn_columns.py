@@ -49,10 +49,11 @@ DOUBTFUL = (
     *TYPES, "varchar(3)", "varchar(5)", "char(2)", "char(20)", "varchar(9) CHARACTER SET ascii", "enum('y','x')",
     "enum('x')", "set('b','a')", "decimal(6,1)", "decimal(5,0)", "tinyint", "bit(2)", "bit(9)", "binary(9)",
     "varbinary(2)", "timestamp", "datetime(1)", "time(1)", "tinyblob", "float(7,3)", "int zerofill", "int NOT NULL",
-    "text NOT NULL", "date NOT NULL", "varchar(20) COLLATE utf8mb4_bin", "varchar(20) CHARACTER SET utf16",
+    "text NOT NULL", "varchar(20) COLLATE utf8mb4_bin", "varchar(20) CHARACTER SET utf16",
     "double unsigned", "timestamp NULL DEFAULT CURRENT_TIMESTAMP", "mediumint unsigned", "longtext", "inet6", "uuid",
 )  # fmt: skip
 """Types of which some change values of the column: a feed halts before these, or has the same values behind them."""
+DATES = ("date", "datetime", "timestamp")
 UNINDEXED = ("text", "tinytext", "mediumtext", "longtext", "blob", "tinyblob", "longblob", "json")
 
 

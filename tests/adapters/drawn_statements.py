@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from tests.adapters.drawn_columns import DOUBTFUL, FILLS, FOLLOWED, TYPES, UNINDEXED, base, can_be_unique, value
+from tests.adapters.drawn_columns import DATES, DOUBTFUL, FILLS, FOLLOWED, TYPES, UNINDEXED, base, can_be_unique, value
 
 NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
 Done: TypeAlias = Callable[[], None]
@@ -106,16 +106,16 @@ class Draw:
             return Drawn(f"CREATE TABLE {name} ({', '.join(words)}) PARTITION BY HASH (id) PARTITIONS 3",
                          self._put(name, table))  # fmt: skip
         if self._maria and rng.random() < 0.2 and self.tables:
-            name = self._any()[0]
+            name, table.known = self._any()[0], False
             return Drawn(f"CREATE OR REPLACE TABLE {name} ({', '.join(words)})", self._put(name, table))
-        exists = rng.choice(("", "", "IF NOT EXISTS "))
+        exists = rng.choice((*[""] * 7, "IF NOT EXISTS "))
+        table.known = not exists
         return Drawn(f"CREATE TABLE {exists}{name} ({', '.join(words)}) CHARSET utf8mb4", self._put(name, table))
 
     def _attributes(self, kind: str) -> str:
         """Attributes of a new table's column, which no row of before is concerned by."""
         if kind in FILLS and self._rng.random() < 0.3:
-            null = self._rng.choice(("", " NOT NULL"))
-            return f"{null} DEFAULT {self._rng.choice(FILLS[kind])} COMMENT 'it''s'"
+            return f"{self._null(kind)} DEFAULT {self._rng.choice(FILLS[kind])} COMMENT 'it''s'"
         return ""
 
     def _like(self) -> Drawn:
@@ -155,7 +155,7 @@ class Draw:
 
     def _rekey(self) -> Drawn:
         name, table = self._any()
-        whole = [column for column, kind in table.columns.items() if base(kind) in ("int", "bigint", "date")]
+        whole = [column for column, kind in table.columns.items() if base(kind) in ("int", "bigint")]
         after = table.copy()
         after.keyed = self._rng.choice(whole) if whole and self._rng.random() < 0.5 else ""
         columns = ("id", after.keyed) if after.keyed else ("id",)
@@ -198,11 +198,10 @@ class Draw:
         column, kind, after = rng.choice(sorted(table.columns)), rng.choice(DOUBTFUL), table.copy()
         after.columns[column] = kind
         modified = f"ALTER TABLE {name} MODIFY `{column}` {kind}{rng.choice(('', ' FIRST', ' AFTER id'))}"
-        converted, computed = table.copy(), table.copy()
-        converted.known = False
+        converted, computed, widened = table.copy(), table.copy(), table.copy()
+        after.known = converted.known = computed.known = widened.known = False
         computed.computed["more"] = column
         new = f"d{self._number()}"
-        widened = table.copy()
         widened.columns[new] = "datetime"
         charset = rng.choice(("utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "latin1", "utf8mb3"))
         sql, behind = rng.choice((
@@ -275,18 +274,20 @@ class Draw:
     def _added(self, table: Table, column: str) -> str:
         kind = table.columns[column] = self._rng.choice(TYPES)
         if kind in FILLS and self._rng.random() < 0.5:
-            return f"`{column}` {kind}{self._rng.choice(('', ' NOT NULL'))} DEFAULT {self._rng.choice(FILLS[kind])}"
+            return f"`{column}` {kind}{self._null(kind)} DEFAULT {self._rng.choice(FILLS[kind])}"
         return f"`{column}` {kind}"
 
     def _able(self, table: Table, free: list[str]) -> list[str]:
-        """Columns whose new type is certain to be followed."""
-        read = {*table.computed.values()}
-        return [c for c in free if table.known and table.columns[c] in FOLLOWED and c not in read]
+        """Columns whose new type is certain to be followed; a generated column may show it in another way."""
+        return [c for c in free if table.known and not table.computed and table.columns[c] in FOLLOWED]
 
     def _defined(self, table: Table, column: str) -> str:
         kind = table.columns[column] = self._rng.choice(FOLLOWED[table.columns[column]])
-        null = " NOT NULL" if "timestamp" not in kind and self._rng.random() < 0.2 else ""
-        return f"`{column}` {kind}{null}"
+        return f"`{column}` {kind}{self._null(kind)}"
+
+    def _null(self, kind: str) -> str:
+        """NOT NULL now and then; dates would become 0000-00-00 by INSERT IGNORE, which only MySQL and MariaDB have."""
+        return " NOT NULL" if base(kind) not in DATES and self._rng.random() < 0.3 else ""
 
     def _renamed(self, table: Table, column: str, to: str) -> None:
         table.columns[to] = table.columns.pop(column)

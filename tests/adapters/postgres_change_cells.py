@@ -11,7 +11,8 @@ from typing import Final
 @dataclasses.dataclass(frozen=True)
 class Change:
     """`sql`: what makes it, in one transaction.  `name`: the table's name behind it, '' for none.  `postgres`, `mysql`:
-    by hand at the target.  `rows`: statements behind it.  `behind`: those that run before the feed reads on."""
+    by hand at the target, for each halt.  `rows`: statements behind it, `seen`: once the feed has looked at the table.  `behind`:
+    those that run before the feed reads on."""
 
     sql: str
     name: str = "{t}"
@@ -21,6 +22,7 @@ class Change:
         "INSERT INTO {t} (id) VALUES (5), (6)", "UPDATE {t} SET id = 7 WHERE id = 6", "DELETE FROM {t} WHERE id = 1",
     )  # fmt: skip
     behind: tuple[str, ...] = ()
+    seen: bool = False
 
 
 _SWAP: Final = "ALTER TABLE {t} RENAME a TO x; ALTER TABLE {t} RENAME b TO a; ALTER TABLE {t} RENAME x TO b"
@@ -37,19 +39,24 @@ CHANGES: Final[dict[str, Change]] = {
         "ALTER TABLE {t} RENAME id TO d",
         rows=("INSERT INTO {t} (d) VALUES (5)", "UPDATE {t} SET d = 7 WHERE d = 2", "DELETE FROM {t} WHERE d = 1"),
     ),
-    "RENAME COLUMN, DROP COLUMN and ADD COLUMN at once": Change(
-        "ALTER TABLE {t} RENAME a TO d; ALTER TABLE {t} DROP b, ADD e int DEFAULT 7"
+    "RENAME COLUMN, DROP COLUMN and ADD COLUMN at once, seen before the next row": Change(
+        "ALTER TABLE {t} RENAME a TO d; ALTER TABLE {t} DROP b, ADD e int DEFAULT 7", seen=True
     ),
-    "DROP COLUMN and ADD COLUMN of one name": Change(
-        "ALTER TABLE {t} DROP b, ADD b int", mysql=("ALTER TABLE {t} DROP COLUMN b, ADD b int",)
+    "DROP COLUMN and ADD COLUMN of one name, seen before the next row": Change(
+        "ALTER TABLE {t} DROP b, ADD b int", mysql=("ALTER TABLE {t} DROP COLUMN b, ADD b int",), seen=True
+    ),
+    "DROP COLUMN and ADD COLUMN at once, and a row right behind": Change(
+        "ALTER TABLE {t} DROP b, ADD d int",
+        postgres=("ALTER TABLE {t} DROP b, ADD d int",), mysql=("ALTER TABLE {t} DROP COLUMN b, ADD d int",),
     ),
     "RENAME COLUMN that exchanges two names": Change(
-        _SWAP, postgres=tuple(_SWAP.split("; ")), mysql=("ALTER TABLE {t} RENAME COLUMN a TO b, RENAME COLUMN b TO a",)
+        _SWAP, postgres=(_SWAP,), mysql=("ALTER TABLE {t} RENAME COLUMN a TO b, RENAME COLUMN b TO a",)
     ),
     "RENAME, DROP or ADD COLUMN, where the table was changed again before its next row was read": Change(
         "ALTER TABLE {t} RENAME b TO d",
-        postgres=("ALTER TABLE {t} RENAME b TO d",), mysql=("ALTER TABLE {t} RENAME COLUMN b TO d",),
-        behind=("ALTER TABLE {t} ADD e int", "ALTER TABLE {t} DROP e"),
+        postgres=("ALTER TABLE {t} RENAME b TO d", "ALTER TABLE {t} DROP d, ADD e int"),
+        mysql=("ALTER TABLE {t} RENAME COLUMN b TO d", "ALTER TABLE {t} DROP COLUMN d, ADD e int"),
+        behind=("ALTER TABLE {t} DROP d, ADD e int",),
     ),
     "ALTER COLUMN … TYPE": Change(
         "ALTER TABLE {t} ALTER b TYPE bigint USING b + 5000000000",
@@ -68,6 +75,7 @@ CHANGES: Final[dict[str, Change]] = {
     "DROP TABLE": Change("DROP TABLE {t}", name="", rows=()),
     "DROP and CREATE TABLE of one name": Change(
         "DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, a int, b int); ALTER PUBLICATION {p} ADD TABLE {t}",
+        postgres=("",), mysql=("",),
     ),
     "NOT NULL, CHECK, DEFAULT, indexes, foreign keys, comments, VACUUM FULL, CLUSTER": Change(
         "ALTER TABLE {t} ALTER a SET NOT NULL, ADD CHECK (a > 0), ALTER b SET DEFAULT 9, "

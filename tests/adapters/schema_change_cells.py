@@ -28,10 +28,16 @@ FIRST: Final[dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Statements before it, without which the source would refuse it."""
 REFUSED: Final[dict[str, tuple[str, ...]]] = {
+    "CREATE TABLE n (id serial, p point, f float(7,3), KEY ((f + 1)))": ("mariadb",),
     "CREATE OR REPLACE TABLE t (id int PRIMARY KEY)": ("mysql",),
     "ALTER TABLE t ALTER CHECK k NOT ENFORCED": ("mariadb",),
 }
 """Kinds of source that have no such statement."""
+LOGGED: Final[dict[str, dict[str, str]]] = {
+    "CREATE TABLE n SELECT * FROM t": {"mysql": "START TRANSACTION", "mariadb": ""},
+}
+"""Words that a kind of source logs in the place of the statement; '': another statement, and rows, which are followed.
+"""
 LAST: Final[dict[str, tuple[str, ...]]] = {
     "CREATE TEMPORARY TABLE n (id int)": ("DROP TEMPORARY TABLE n",),
     "CREATE DATABASE other": ("DROP DATABASE other",),

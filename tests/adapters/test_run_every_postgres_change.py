@@ -44,10 +44,17 @@ class Cells:
     def followed(self, *names: str) -> None:
         """Makes changes of which none halts, one behind the other."""
         for name in names:
-            self._make(name)
+            if not CHANGES[name].seen:
+                self._make(name)
+                self._rows_behind(name)
         self._ends("what is followed")
         self._process.stop()
+        seen = [name for name in names if CHANGES[name].seen]
+        for name in seen:
+            self._make(name)
         self._rig.catch_up()  # it looks at the tables when it begins, and not in half a minute
+        for name in seen:
+            self._rows_behind(name)
         self._process = self._rig.run()
         self._ends("what is followed")
         gone = self._tables["DROP TABLE"]
@@ -57,14 +64,18 @@ class Cells:
     def halts(self, name: str, why: str) -> None:
         """Makes a change before which the feed halts, and goes on as it advises."""
         self._process.stop()
-        before = len(self._rig.said())
         self._make(name)
-        assert self._rig.catch_up_code() == OPERATOR, self._rig.said()[-2000:]
-        said = self._rig.said()[before:]
-        assert self._named(name, why).removeprefix("public.") in said, said
-        by_hand = CHANGES[name].postgres if self._postgres else CHANGES[name].mysql
-        self._rig.at_target(*(self._named(name, sql) for sql in by_hand))
-        assert self._rig.command("ddl", "done").code == 0
+        if not CHANGES[name].seen:
+            self._rows_behind(name)
+        for by_hand in CHANGES[name].postgres if self._postgres else CHANGES[name].mysql:
+            before = len(self._rig.said())
+            assert self._rig.catch_up_code() == OPERATOR, self._rig.said()[-2000:]
+            said = self._rig.said()[before:]
+            assert self._named(name, why).removeprefix("public.") in said or "d is gone" in said, said
+            self._rig.at_target(*(sql for sql in self._named(name, by_hand).split("; ") if sql))
+            assert self._rig.command("ddl", "done").code == 0
+        if CHANGES[name].seen:
+            self._rows_behind(name)
         self._process = self._rig.run()
         done = self._copied(f"{self._rig.schema}.{self._kept[name]}")
         assert done.code == 0, f"{name}: {done.out} {done.err}"
@@ -86,6 +97,9 @@ class Cells:
         change: Change = CHANGES[name]
         self._rig.at_source(self._named(name, f"DO $do$ BEGIN {change.sql}; END $do$"))
         self._kept[name] = self._named(name, change.name)
+
+    def _rows_behind(self, name: str) -> None:
+        change = CHANGES[name]
         self._rig.at_source(*(self._named(name, sql) for sql in (*change.rows, *change.behind)))
 
     def _ends(self, behind: str) -> None:
