@@ -11,8 +11,8 @@ from typing import Final
 @dataclasses.dataclass(frozen=True)
 class Change:
     """`sql`: what makes it, in one transaction.  `name`: the table's name behind it, '' for none.  `postgres`, `mysql`:
-    by hand at the target, for each halt.  `rows`: statements behind it, `seen`: once the feed has looked at the table.  `behind`:
-    those that run before the feed reads on."""
+    by hand at the target, for each halt.  `rows`: statements behind it, `seen`: once the feed has looked at the table.
+    `behind`: those that run before the feed reads on."""
 
     sql: str
     name: str = "{t}"

@@ -7,6 +7,7 @@ advises, and the ends are equal then.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -71,7 +72,7 @@ class Cells:
             before = len(self._rig.said())
             assert self._rig.catch_up_code() == OPERATOR, self._rig.said()[-2000:]
             said = self._rig.said()[before:]
-            assert self._named(name, why).removeprefix("public.") in said or "d is gone" in said, said
+            assert self._named(name, why) in said or "d is gone" in said, said
             self._rig.at_target(*(sql for sql in self._named(name, by_hand).split("; ") if sql))
             assert self._rig.command("ddl", "done").code == 0
         if CHANGES[name].seen:
@@ -91,7 +92,8 @@ class Cells:
     def _named(self, name: str, text: str) -> str:
         """A text of the page or of a change, with the test's own names."""
         table = self._tables[name]
-        return text.replace("{t}", table).replace("{p}", slot_name(self._rig.name)).replace("public.t:", f"{table}:")
+        text = text.replace("{t}", table).replace("{p}", slot_name(self._rig.name))
+        return re.sub(r"\bpublic\.t\b", f"{self._rig.schema}.{table}", text)
 
     def _make(self, name: str) -> None:
         change: Change = CHANGES[name]
