@@ -52,30 +52,32 @@ mode, the servers' default. What is applied or translated by itself can be chang
 """
 _POSTGRES: Final = """
 In feeds between sites (`sites:`) all but CREATE TABLE, ADD COLUMN, TRUNCATE and what passes halts, as it does of a
-table whose rows several tables of the source share.
+table whose rows several tables of the source share. MariaDB logs a CREATE TABLE … SELECT as a CREATE TABLE and rows,
+which are followed.
 
 ## From PostgreSQL
 
 PostgreSQL's log has no statements: a change shows in the form of the table that its rows tell, or that the catalogue
 shows. Columns are known by their numbers,
 [where these are certain](../explanation/schema-changes.md#from-postgresql).
-What rows do not depend on is not told, and passes.
+What rows do not depend on is not told, and passes. A feed sees a change in the catalogue when it begins, and every
+half a minute.
 
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
 """
-_TABLE: Final = (
+TABLE: Final = (
     "CREATE TABLE t (id int PRIMARY KEY, a int, b varchar(9), c enum('x','y'), UNIQUE KEY by_a (a)) CHARSET latin1;\n"
 )
-_BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
+BESIDE: Final = "CREATE TABLE u (id int PRIMARY KEY); CREATE TABLE new (id int PRIMARY KEY);\n"
 _STATEMENTS: Final = """\
 CREATE TABLE n (id int PRIMARY KEY, a int)
 CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id))
 CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)
 CREATE TABLE n (id int PRIMARY KEY, a int AS (id + 1), UNIQUE (a))
-CREATE TABLE n (id serial, p point, f float(7,3), KEY ((id + 1)))
+CREATE TABLE n (id serial, p point, f float(7,3), KEY ((f + 1)))
 CREATE TABLE n (id int) PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))
-CREATE TABLE n (id int PRIMARY KEY /*!80023 INVISIBLE */)
+CREATE TABLE n (id int PRIMARY KEY, a int /*!80023 INVISIBLE */)
 CREATE TEMPORARY TABLE n (id int)
 CREATE TABLE n LIKE t
 CREATE TABLE n SELECT * FROM t
@@ -147,7 +149,7 @@ TARGETS: Final = {
 def planned(statement: str, source: str, target: str) -> PlannedStatement:
     """Returns what a feed makes of a statement, with the table that the page speaks of."""
     feed = read(_FEED.format(source=source, target=TARGETS[target]), Path("feed.yaml"))
-    return ddl_plan(_TABLE + _BESIDE + statement, feed)[-1]
+    return ddl_plan(TABLE + BESIDE + statement, feed)[-1]
 
 
 def statements() -> list[str]:
@@ -163,6 +165,7 @@ _NAME: Final = TableName("public", "t")
 _ID, _A, _B = (FormColumn(name, _INT, -1, "integer", n) for n, name in enumerate(("id", "a", "b"), 1))
 _FORM: Final = Form(1, _NAME, (_ID, _A, _B), ("id",))
 _UNSURE: Final = replace(_FORM, columns=(_ID, _A, replace(_B, name="d")))
+_UNSEEN: Final = replace(_FORM, columns=(_ID, _A, FormColumn("d", _INT, -1, "integer", 4)))
 
 
 def _widened(facts: ColumnFacts) -> tuple[Form, ColumnFacts]:
@@ -177,10 +180,11 @@ _CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
     ("RENAME COLUMN", replace(_FORM, columns=(_ID, _A, replace(_B, name="d"))), ColumnFacts(3)),
     ("RENAME COLUMN of the key", replace(_FORM, columns=(replace(_ID, name="d"), _A, _B), primary_key=("d",)),
      ColumnFacts(1)),
-    ("RENAME COLUMN, DROP COLUMN and ADD COLUMN at once",
+    ("RENAME COLUMN, DROP COLUMN and ADD COLUMN at once, seen before the next row",
      replace(_FORM, columns=(_ID, replace(_A, name="d"), FormColumn("e", _INT, -1, "integer", 4))), ColumnFacts(4)),
-    ("DROP COLUMN and ADD COLUMN of one name",
+    ("DROP COLUMN and ADD COLUMN of one name, seen before the next row",
      replace(_FORM, columns=(_ID, _A, FormColumn("b", _INT, -1, "integer", 4))), ColumnFacts(4)),
+    ("DROP COLUMN and ADD COLUMN at once, and a row right behind", _UNSEEN, ColumnFacts(4)),
     ("RENAME COLUMN that exchanges two names",
      replace(_FORM, columns=(_ID, replace(_A, name="b"), replace(_B, name="a"))), ColumnFacts(3)),
     ("RENAME, DROP or ADD COLUMN, where the table was changed again before its next row was read", _UNSURE,
@@ -196,13 +200,19 @@ _CHANGES: Final[tuple[tuple[str, Form | None, ColumnFacts], ...]] = (
 )  # fmt: skip
 
 
+def changes() -> dict[str, tuple[str, str, str]]:
+    """Returns what becomes of each change at PostgreSQL and at MySQL, and why it halts."""
+    forms = {name: _of_form(after, facts) for name, after, facts in _CHANGES}
+    return {**forms, "TRUNCATE": ("applied", "applied", "")}
+
+
 def _of_form(after: Form | None, facts: ColumnFacts) -> tuple[str, str, str]:
     """Returns what becomes of a change at PostgreSQL and at MySQL, and why it halts."""
     if after is None:
         return _at_targets(removed(_FORM, None))
     columns = [Column(one.name, Kind.INT, length=4, type=one.spelled) for one in after.columns]
     of_columns = {one.name: replace(facts, number=one.number) for one in after.columns}
-    found = changed(_FORM, after, of_columns, columns, certain=after is not _UNSURE)
+    found = changed(_FORM, after, of_columns, columns, certain=all(after is not one for one in (_UNSURE, _UNSEEN)))
     return ("passed", "passed", "") if found is None else _at_targets(found)
 
 
@@ -232,9 +242,8 @@ def reference() -> str:
         why = next((one.why.partition(". ")[0] for one in (same, postgres) if one.outcome == "halts"), "")
         why = why.replace(f": {statement}", "").partition(" (it would")[0]
         lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
-    forms = [(name, *_of_form(after, facts)) for name, after, facts in _CHANGES]
-    forms.append(("TRUNCATE", "applied", "applied", ""))
-    return "".join([_TEXT, *lines, _POSTGRES, *(f"| {' | '.join(one)} |\n" for one in forms)])
+    forms = [f"| {' | '.join((name, *cells))} |\n" for name, cells in changes().items()]
+    return "".join([_TEXT, *lines, _POSTGRES, *forms])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from bench.harness.servers import Postgres, Server
 from bench.harness.session import Record, connect
 from bench.harness.tidelock import Process
 from tests.adapters.ddl_corpora import DATA, cases, files, source_of
+from tests.adapters.sample_values import sample
 from tidelock.adapters.app.ddl_plan import USE, split
 
 _PLACES: Final = re.compile(
@@ -28,17 +29,6 @@ _NOT_RUN: Final = re.compile(r"\s*(FLUSH|INSTALL|UNINSTALL)\b", re.IGNORECASE)
 _ODD: Final = re.compile(r"[\"'`.\\]")
 """Characters of a name that the comparison cannot spell."""
 _OWN: Final = "'information_schema', 'mysql', 'performance_schema', 'sys'"
-_VALUES: Final = {
-    "bit": "b'1'", "enum": "1", "set": "1", "date": "'2024-01-02'", "datetime": "'2024-01-02 03:04:05'",
-    "timestamp": "'2024-01-02 03:04:05'", "time": "'01:02:03'", "year": "2024", "json": "'{}'", "inet6": "'::1'",
-    "uuid": "'123e4567-e89b-12d3-a456-426614174000'", "inet4": "'10.0.0.1'",
-}  # fmt: skip
-_GEOMETRIES: Final = {
-    "geometry": "POINT(1 1)", "point": "POINT(1 1)", "linestring": "LINESTRING(0 0,1 1)",
-    "polygon": "POLYGON((0 0,0 1,1 1,0 0))", "multipoint": "MULTIPOINT((0 0),(1 1))",
-    "multilinestring": "MULTILINESTRING((0 0,1 1))", "multipolygon": "MULTIPOLYGON(((0 0,0 1,1 1,0 0)))",
-    "geometrycollection": "GEOMETRYCOLLECTION(POINT(1 1))", "geomcollection": "GEOMETRYCOLLECTION(POINT(1 1))",
-}  # fmt: skip
 
 
 class Ends:
@@ -102,19 +92,11 @@ class Ends:
         for _ in range(2):
             self._number = self._number % 100 + 1
             names = ", ".join(f"`{name}`" for name, *_ in own)
-            values = ", ".join(self._value(kind, type_) for _, kind, type_ in own)
+            values = ", ".join(sample(kind, type_, self._number) for _, kind, type_ in own)
             try:
                 self.source.send(f"INSERT IGNORE INTO `{table[0]}`.`{table[1]}` ({names}) VALUES ({values})")
             except pymysql.Error:
                 return
-
-    def _value(self, kind: str, type_: str) -> str:
-        if kind in _GEOMETRIES:
-            return f"ST_GeomFromText('{_GEOMETRIES[kind]}')"
-        if kind == "vector":
-            size = int(re.sub(r"\D", "", type_))
-            return f"STRING_TO_VECTOR('[{','.join(['1'] * size)}]')"
-        return _VALUES.get(kind, f"'{self._number}'")
 
     def _equal(self, process: Process) -> bool:
         """Tells whether both ends have the same tables with the same columns and rows."""

@@ -1,0 +1,242 @@
+"""Schema changes of a PostgreSQL source drawn at random among rows, while the feed is killed: both ends are the same.
+
+Before a change that a drop and an added column make uncertain the feed has read on, as the page on schema changes asks
+for.  Where it cannot be certain it halts, or has the same values behind it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+from collections.abc import Callable
+
+import asyncpg
+import pytest
+
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Postgres
+
+OPERATOR = 4
+STATEMENTS = 200
+FIRST_TABLES = 8
+SEEDS = os.environ.get("TIDELOCK_DRAWN_SEEDS", "1-5")
+"""First and last seed."""
+TYPES = {
+    "int": "7", "bigint": "9000000000", "numeric(8,2)": "1.50", "text": "'é'", "varchar(20)": "'none'", "date":
+    "'2026-02-28'", "timestamp": "'2026-01-01 10:00:00.25'", "boolean": "true", "double precision": "0.25",
+    "bytea": "'\\x00ff'", "jsonb": "'{\"a\": 1}'",
+}  # fmt: skip
+"""A value of each type."""
+NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
+
+
+@dataclasses.dataclass
+class Table:
+    """A table of the source.  `settled`: the feed has passed a row behind its last change of columns."""
+
+    columns: dict[str, str]
+    key: str = "id"
+    settled: bool = True
+
+
+class Drawing:
+    """A feed that follows drawn changes, and is killed now and then."""
+
+    def __init__(self, rig: Rig, rng: random.Random) -> None:
+        self._rig, self._rng = rig, rng
+        self._numbers = 0
+        self.tables = {f"t{number}": Table({}) for number in range(FIRST_TABLES)}
+        self.ran: list[str] = []
+        self.halts: list[str] = []
+        rig.at_source("CREATE TABLE pulse (id int PRIMARY KEY)")
+        for name, table in self.tables.items():
+            table.columns = {column: rng.choice([*TYPES]) for column in rng.sample(NAMES, rng.randint(1, 4))}
+            words = "".join(f', "{column}" {kind}' for column, kind in table.columns.items())
+            rig.at_source(f"CREATE TABLE {name} (id int PRIMARY KEY{words})")
+        rig.begin_here()
+        self._process = rig.run()
+
+    def run(self, number: int) -> None:
+        """Makes changes, and has the feed end with the same rows.  Raises AssertionError."""
+        until_kill = self._rng.randint(20, 50)
+        kinds = {
+            self._rows: 70, self._columns: 16, self._rename: 3, self._drop: 1, self._truncate: 2, self._rowless: 4,
+            self._doubtful: 3,
+        }  # fmt: skip
+        for _ in range(number):
+            self._rng.choices([*kinds], [*kinds.values()])[0]()
+            until_kill -= 1
+            if until_kill == 0:
+                until_kill = self._rng.randint(20, 50)
+                self._kill()
+        self._beat("all changes")
+        assert self._process.running, self._rig.said()[-1500:]
+        self._process.stop()
+        assert self._rig.catch_up_code() == 0, self._rig.said()[-1500:]
+        self._rig.assert_exact()
+
+    def _send(self, sql: str) -> bool:
+        try:
+            self._rig.at_source(sql)
+        except asyncpg.PostgresError:
+            return False
+        self.ran.append(sql)
+        return True
+
+    def _kill(self) -> None:
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.code(10.0)
+        self._process = self._rig.run()
+
+    def _beat(self, what: str) -> None:
+        """Waits until the feed has passed all rows so far, or has ended."""
+        self._numbers += 1
+        self._rig.tables = ["pulse", *sorted(self.tables)]
+        assert self._send(f"INSERT INTO pulse VALUES ({self._numbers})")
+        beat = f"SELECT 1 FROM {self._rig.schema}.pulse WHERE id = {self._numbers}"
+        until(lambda: not self._process.running or bool(self._rig.rows(beat)), f"the feed behind {what}", 120)
+
+    def _any(self) -> tuple[str, Table]:
+        name = self._rng.choice(sorted(self.tables))
+        return name, self.tables[name]
+
+    # ------------------------------------------------------------------ changes
+
+    def _columns(self) -> None:
+        """Columns that are added, dropped and renamed; of several at once none is dropped where one is added."""
+        rng, (name, table) = self._rng, self._any()
+        if not table.settled:
+            self._insert(name)
+            self._beat(f"a row of {name}")
+        table.settled = True
+        unused = [column for column in NAMES if column not in table.columns]
+        for _ in range(rng.choice((1, 1, 2))):
+            free = sorted(table.columns)
+            match rng.choice(("add", "add", "drop", "rename", "key")):
+                case "add" if unused and table.settled:
+                    column, kind = unused.pop(), rng.choice([*TYPES])
+                    default = rng.choice(("", f" DEFAULT {TYPES[kind]}", f" NOT NULL DEFAULT {TYPES[kind]}"))
+                    if self._send(f'ALTER TABLE {name} ADD "{column}" {kind}{default}'):
+                        table.columns[column] = kind
+                        table.settled = False
+                    return
+                case "drop" if len(free) > 1:
+                    if self._send(f'ALTER TABLE {name} DROP "{(column := rng.choice(free))}"'):
+                        del table.columns[column]
+                case "rename" if unused and free:
+                    column, to = rng.choice(free), unused.pop()
+                    if self._send(f'ALTER TABLE {name} RENAME "{column}" TO "{to}"'):
+                        table.columns[to] = table.columns.pop(column)
+                case "key":
+                    self._numbers += 1
+                    to = f"id{self._numbers}"
+                    if self._send(f"ALTER TABLE {name} RENAME {table.key} TO {to}"):
+                        table.key = to
+                case _:
+                    pass
+            table.settled = False
+
+    def _rename(self) -> None:
+        name, _ = self._any()
+        self._numbers += 1
+        if self._send(f"ALTER TABLE {name} RENAME TO n{self._numbers}"):
+            self.tables[f"n{self._numbers}"] = self.tables.pop(name)
+
+    def _drop(self) -> None:
+        name, _ = self._any()
+        if len(self.tables) > 3 and self._send(f"DROP TABLE {name}"):
+            del self.tables[name]
+
+    def _truncate(self) -> None:
+        names = self._rng.sample(sorted(self.tables), self._rng.choice((1, 2)))
+        self._send(f"TRUNCATE {', '.join(names)}")
+
+    def _rowless(self) -> None:
+        """What means nothing to rows."""
+        name, table = self._any()
+        column = self._rng.choice(sorted(table.columns))
+        self._send(self._rng.choice((
+            f'ALTER TABLE {name} ALTER "{column}" DROP DEFAULT', f"ALTER TABLE {name} ADD CHECK ({table.key} > -1000)",
+            f'CREATE INDEX ON {name} ("{column}")', f"COMMENT ON TABLE {name} IS 'x'", f"VACUUM FULL {name}",
+            f"CLUSTER {name} USING {name}_pkey", f"ANALYZE {name}",
+        )))  # fmt: skip
+
+    def _doubtful(self) -> None:
+        """What no message may tell; without the table the feed goes on."""
+        rng, (name, table) = self._rng, self._any()
+        column, kind = rng.choice(sorted(table.columns)), rng.choice([*TYPES])
+        new = next(one for one in NAMES if one not in table.columns)
+        without = {name: type_ for name, type_ in table.columns.items() if name != column}
+        sql, columns = rng.choice((
+            (f'ALTER TABLE {name} ALTER "{column}" TYPE {kind} USING NULL', {**table.columns, column: kind}),
+            (f'ALTER TABLE {name} DROP "{column}", ADD "{new}" {kind}', {**without, new: kind}),
+            (f'ALTER TABLE {name} DROP "{column}", ADD "{column}" {kind} DEFAULT {TYPES[kind]}',
+             {**without, column: kind}),
+            (f'ALTER TABLE {name} ADD "{new}" text DEFAULT clock_timestamp()::text', {**table.columns, new: "text"}),
+        ))  # fmt: skip
+        if not self._send(sql):
+            return
+        table.columns = columns
+        self._insert(name)
+        self._beat(sql)
+        if self._process.running:
+            until(lambda: not self._process.running or self._rig.equal(), f"equal ends behind {sql}", 120)
+            assert self._process.running, self._rig.said()[-1500:]
+            return
+        assert self._process.code(10.0) == OPERATOR, self._rig.said()[-1500:]
+        assert f"{self._rig.schema}.{name}" in self._rig.said()[-1500:], f"{sql}: {self._rig.said()[-1500:]}"
+        self.halts.append(sql)
+        self._send(f"DROP TABLE {name}")
+        del self.tables[name]
+        self._rig.at_target(f"DROP TABLE {self._rig.schema}.{name}")
+        assert self._rig.command("ddl", "done").code == 0
+        self._process = self._rig.run()
+
+    # ------------------------------------------------------------------ rows
+
+    def _insert(self, name: str) -> None:
+        """Has a row written for certain."""
+        table = self.tables[name]
+        self._numbers += 1
+        names = "".join(f', "{column}"' for column in table.columns)
+        values = "".join(f", {TYPES[kind]}" for kind in table.columns.values())
+        assert self._send(f"INSERT INTO {name} ({table.key}{names}) VALUES ({1000 + self._numbers}{values})")
+
+    def _rows(self) -> None:
+        rng, (name, table) = self._rng, self._any()
+        row, columns = rng.randint(1, 40), sorted(table.columns)
+        match rng.choice(("insert", "insert", "update", "delete", "move")):
+            case "update" if columns:
+                column = rng.choice(columns)
+                self._send(f'UPDATE {name} SET "{column}" = {TYPES[table.columns[column]]} WHERE {table.key} < {row}')
+            case "delete":
+                self._send(f"DELETE FROM {name} WHERE {table.key} = {row}")
+            case "move":
+                self._send(f"UPDATE {name} SET {table.key} = {table.key} + 100 WHERE {table.key} = {row}")
+            case _:
+                names = "".join(f', "{column}"' for column in columns)
+                values = "".join(f", {rng.choice((TYPES[table.columns[c]], 'DEFAULT'))}" for c in columns)
+                self._send(f"INSERT INTO {name} ({table.key}{names}) VALUES ({row}{values}), ({row + 1}{values}) "
+                           "ON CONFLICT DO NOTHING")  # fmt: skip
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("target", ["postgres", "mysql", "mariadb"])
+@pytest.mark.parametrize("seed", range(int(SEEDS.split("-")[0]), int(SEEDS.split("-")[1]) + 1))
+def test_drawn_changes(
+    target: str, seed: int, make_rig: Callable[..., Rig], postgres_source: Postgres, request: pytest.FixtureRequest
+) -> None:
+    rng = random.Random(seed)
+    consistency = rng.choice(("row", "transaction"))
+    rig = make_rig(postgres_source, request.getfixturevalue(target), "drawn", lanes=4, consistency=consistency)
+    drawing = Drawing(rig, rng)
+    try:
+        drawing.run(STATEMENTS)
+    except AssertionError:
+        (rig.folder / "statements.sql").write_text(";\n".join(drawing.ran))
+        print(rig.said()[-3000:], rig.folder)
+        raise
+    print(f"{len(drawing.ran)} statements, {len(drawing.halts)} halts", *drawing.halts, sep="\n  ")
