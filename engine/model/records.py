@@ -307,6 +307,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `told`: what an ALTERED does besides, where the log tells it and not a statement.
     `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
     it was before that; None: that is not known.
+    `optional`: no row depends on what an ALTERED does, so that a target may go without it.
     """
 
     schema: str
@@ -324,6 +325,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     told: ToldChange | None = None
     sql_mode: int | None = None
     former: FormerTable | None = None
+    optional: bool = False
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -30,6 +30,7 @@ ALTERS = {
     "drop": "ALTER TABLE t DROP COLUMN d{0}",
     "rename": "ALTER TABLE t RENAME COLUMN d{0} TO e{0}, ADD COLUMN f{0} int",
     "unique": "ALTER TABLE t ADD UNIQUE KEY u{0} (v)",
+    "index": "ALTER TABLE t ADD INDEX i{0} (v, d{0}), ADD COLUMN g{0} int, ALTER COLUMN v SET DEFAULT {0}",
     "primary": "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, d{0})",
 }
 COLUMNS = ", ".join(["id int", "v int", *(f"d{n} int NOT NULL DEFAULT {n}" for n in range(KILLS)), "PRIMARY KEY (id)"])
