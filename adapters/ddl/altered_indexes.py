@@ -59,7 +59,8 @@ class AlteredIndexes:
         *,
         anew: bool,
     ) -> None:
-        (self._source, self._place), self._shape = table, shape
+        (self._source, place), self._shape = table, shape
+        self._place = place
         self._dialect, self._rules, self._before = dialect, rules, before
         self._anew, self._clauses = anew, clauses
         self._dropped = {one.name.lower() for one in clauses if isinstance(one, DropIndex)}
@@ -68,7 +69,8 @@ class AlteredIndexes:
         for one in self._renames.values():
             if one.to.lower() != one.name.lower() and one.to.lower() in self._renames:
                 raise NotFollowed(f"it gives the name {one.to} of an index away and takes it again")
-        free = {TableName(self._place.schema, own) for name in self._dropped | self._renames.keys() for own in self._names(name)}
+        given = self._dropped | self._renames.keys()
+        free = {TableName(place.schema, own) for name in given for own in self._names(name)}
         self._others = set(others) - free
 
     def written(self, clause: IndexClause, columns: Callable[[Sequence[str]], str]) -> Words:

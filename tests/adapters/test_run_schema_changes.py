@@ -44,7 +44,7 @@ DROP INDEX plain ON form
 ALTER TABLE form ADD CONSTRAINT positive CHECK (x > 0), ALTER COLUMN x SET DEFAULT 5, ADD INDEX again (x)
 INSERT INTO form VALUES (2, 2)
 CREATE INDEX again ON kept (v DESC, id)
-ALTER TABLE form ADD COLUMN note varchar(40) DEFAULT 'n/a', ADD INDEX (note(9)), ADD KEY (note(9)), ALTER x SET DEFAULT 6
+ALTER TABLE form ADD COLUMN note varchar(40) DEFAULT 'n/a', ADD INDEX (note(9)), ADD KEY (note(9)), ALTER x DROP DEFAULT
 ALTER TABLE form DROP INDEX again, ADD INDEX again (note, x), ALTER x DROP DEFAULT, ADD FULLTEXT INDEX words (note)
 ALTER TABLE form RENAME INDEX again TO last, ADD INDEX again (x)
 INSERT INTO form VALUES (3, 3, 'three')
