@@ -89,7 +89,8 @@ class _Plan:
     def __init__(self, feed: Feed) -> None:
         self.schema = next((s for rule in feed.tables if "*" not in (s := rule.source.partition(".")[0])), "")
         self._mapping = Mapping(rules_of(feed), feed.schema)
-        self._rules = DdlRules(feed.ddl, feed.select)
+        self._said: list[str] = []
+        self._rules = DdlRules(feed.ddl, feed.select, self._said.append)
         self._dialect: Dialect = feed.target_url.dialect
         self._source: Literal["mysql", "mariadb"] = "mariadb" if feed.source_url.scheme == "mariadb" else "mysql"
         self._between = sites_of(feed)
@@ -124,6 +125,7 @@ class _Plan:
 
     def _translated(self, ddl: Ddl) -> PlannedStatement:
         before, done = len(self._tables.assumed), list[Operation]()
+        self._said.clear()
         if ddl.kind is DdlKind.ALTERED:
             done = self._operations(ddl)
             self._tables.assume(done)
@@ -133,10 +135,14 @@ class _Plan:
             )
         except TargetError as error:
             return PlannedStatement(ddl.statement, "halts", why=f"{error}. {error.hint}")
-        self._note(ddl, done)
-        self._shadows = noted(ddl, self._shadows, self._mapping.selects)
         assumed = ", ".join(map(str, self._tables.assumed[before:]))
-        why = f"the file does not make {assumed}: taken to be as the statement needs it" if assumed else ""
+        if ddl.optional and assumed:
+            self._tables.forget(before)  # the statement tells little of a table
+        else:
+            self._note(ddl, done)
+        self._shadows = noted(ddl, self._shadows, self._mapping.selects)
+        said = [f"the file does not make {assumed}: taken to be as the statement needs it"] if assumed else []
+        why = "; ".join([*said, *self._said])
         if not runs:
             return PlannedStatement(ddl.statement, "passed", why=why)
         outcome: Outcome = "applied" if self._dialect == "mysql" else "translated"

@@ -41,6 +41,11 @@ class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     keys: Annotated[Policy | None, Meta(description="Primary keys, unique and foreign keys, added or dropped.")] = None
 
+    indexes: Annotated[
+        Policy | None, Meta(description="Indexes that are not unique, added; those that go are of `keys`.")
+    ] = None
+    set_default: Annotated[Policy | None, Meta(description="ALTER COLUMN SET and DROP DEFAULT.")] = None
+
     def of(self, kind: str) -> Policy:
         """Returns the policy of a kind, which is one of the keys."""
         own: Policy | None = getattr(self, kind, None)

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXT_OPTIONS, changed, converted
+from tidelock.adapters.ddl.changed_defaults import read_default
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -19,13 +21,22 @@ from tidelock.adapters.ddl.operations import (
     DropColumn,
     DropIndex,
     DropPrimaryKey,
+    IndexSort,
     NotCarried,
     RenameColumn,
     RenameIndex,
     Rowless,
 )
 from tidelock.adapters.ddl.parser import new_column, table_name
-from tidelock.adapters.ddl.table_parts import foreign_key, past_check, past_wait, primary_key, unique_key
+from tidelock.adapters.ddl.table_parts import (
+    foreign_key,
+    index_options,
+    index_parts,
+    past_check,
+    past_wait,
+    primary_key,
+    unique_key,
+)
 
 _STORAGE: Final = frozenset((
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
@@ -36,7 +47,8 @@ _STORAGE: Final = frozenset((
 ))  # fmt: skip
 """Options of a table that change no row."""
 _ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
-_INDEXES: Final = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR")
+_SORTS: Final[tuple[IndexSort, ...]] = ("FULLTEXT", "SPATIAL", "VECTOR")
+_INDEXES: Final = ("INDEX", "KEY", *_SORTS)
 
 
 def altered(reader: Reader, schema: str) -> AlterTable:
@@ -56,7 +68,7 @@ def altered(reader: Reader, schema: str) -> AlterTable:
 def index_made(reader: Reader, schema: str) -> AlterTable:
     """Reads a statement after `CREATE`, about an index.  Raises NotPlain."""
     unique = reader.take("UNIQUE")
-    reader.take("FULLTEXT") or reader.take("SPATIAL")
+    what = _sort(reader)
     reader.expect("INDEX")
     reader.take("IF", "NOT", "EXISTS")
     name = reader.name()
@@ -64,9 +76,7 @@ def index_made(reader: Reader, schema: str) -> AlterTable:
         reader.name()
     reader.expect("ON")
     table = table_name(reader, schema)
-    clause = _unique(reader, name) if unique else Rowless("an index")
-    if not unique:
-        _past(reader)
+    clause = _unique(reader, name) if unique else _index(reader, name, what)
     for option in ("ALGORITHM", "LOCK"):
         if reader.take(option):
             reader.take("=")
@@ -137,8 +147,11 @@ def _add(reader: Reader) -> list[Clause]:
 def _added(reader: Reader) -> list[Clause]:
     """Reads one column, index or constraint."""
     if reader.peek() in _INDEXES and not _is_column(reader):
-        _past_index(reader)
-        return [Rowless("an index")]
+        what = _sort(reader)
+        reader.take("INDEX") or reader.take("KEY")
+        reader.take("IF", "NOT", "EXISTS")
+        name = reader.name() if reader.peek() not in ("(", "USING") else ""
+        return [_index(reader, name, what)]
     name = ""
     if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         reader.take("IF", "NOT", "EXISTS")
@@ -167,13 +180,33 @@ def _is_column(reader: Reader) -> bool:
     return reader.peek() == "VECTOR" and reader.peek(1) not in ("KEY", "INDEX")
 
 
-def _past_index(reader: Reader) -> None:
-    """Goes past an index, to the end of its clause or of the list that it stands in."""
+def _sort(reader: Reader) -> IndexSort:
+    for word in _SORTS:
+        if reader.take(word):
+            return word
+    return ""
+
+
+def _index(reader: Reader, name: str, what: IndexSort) -> Clause:
+    """Reads the parts of an index behind its name, with its options.  One that is not understood is gone past: a target
+    need not have it."""
+    mark = reader.mark()
+    try:
+        if reader.take("USING"):
+            reader.name()
+        parts = index_parts(reader)
+        index_options(reader)
+    except NotPlain:
+        parts = ()
+    if parts and (reader.ended or reader.peek() in (",", ")", "ALGORITHM", "LOCK", "WAIT", "NOWAIT")):
+        return AddIndex(name, parts, what)
+    reader.return_to(mark)
     while not reader.ended and reader.peek() not in (",", ")"):
         if reader.peek() == "(":
             reader.skip_group()
         else:
             reader.next()
+    return Rowless("an index that is not understood")
 
 
 def _unique(reader: Reader, name: str) -> Clause:
@@ -241,11 +274,19 @@ def _change(reader: Reader) -> list[Clause]:
 
 
 def _alter(reader: Reader) -> list[Clause]:
-    checks = reader.peek() in ("CHECK", "CONSTRAINT")
-    _past(reader)
-    if checks:
+    if reader.peek() in ("CHECK", "CONSTRAINT"):
+        _past(reader)
         return [NotCarried("ALTER CHECK", "the target may have the CHECK as well, which would refuse rows")]
-    return [Rowless("a default, or whether an index is used")]
+    mark = reader.mark()
+    if reader.peek() not in ("INDEX", "KEY"):
+        reader.take("COLUMN")
+        reader.take("IF", "EXISTS")
+        clause = read_default(reader, reader.name())
+        if clause is not None and (reader.ended or reader.peek() == ","):
+            return [clause]
+    reader.return_to(mark)
+    _past(reader)
+    return [Rowless("whether an index or a column is used")]
 
 
 def _convert(reader: Reader) -> list[Clause]:

@@ -7,13 +7,16 @@ shows neither; MySQL and MariaDB, which commit before it can be noted, do not ge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import add_column, renamed
+from tidelock.adapters.ddl.altered_indexes import AlteredIndexes
+from tidelock.adapters.ddl.changed_defaults import column_of, default_words
 from tidelock.adapters.ddl.changed_table import Before, ChangedTable
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -27,11 +30,13 @@ from tidelock.adapters.ddl.operations import (
     RenameColumn,
     RenameIndex,
     Rowless,
+    SetDefault,
 )
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.target_shape import TargetShape
 from tidelock.adapters.schema.compatibility import compatible
-from tidelock.adapters.schema.create_table import identifier, index_name, qualified, unique_words
+from tidelock.adapters.schema.create_table import identifier, qualified
+from tidelock.adapters.schema.expressions import NotTranslated
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -43,10 +48,11 @@ def alter_table(
     dialect: Dialect,
     rules: DdlRules,
     before: Before = Before(),
+    others: Collection[TableName] = (),
 ) -> list[str]:
     """Returns the statements that do what is still to be done of `alter` at `table`; `before`: the source's table just
-    before it.  Raises NotFollowed."""
-    return _Altered(alter, place, table, dialect, rules, before).statements()
+    before it; `others`: names of tables and indexes that the target has.  Raises NotFollowed."""
+    return _Altered(alter, place, table, dialect, rules, before, others).statements()
 
 
 class _Altered:
@@ -60,14 +66,18 @@ class _Altered:
         dialect: Dialect,
         rules: DdlRules,
         before: Before,
+        others: Collection[TableName],
     ) -> None:
         self._source, self._place, self._dialect, self._rules = alter.table, place, dialect, rules
         self._at = qualified(dialect, place)
         self._shape = TargetShape(table, dialect)
         clauses = [clause for clause in alter.clauses if not isinstance(clause, Rowless)]
         self._clauses = [clause for clause in clauses if self._follows(clause)]
-        self._reused = _reused(self._clauses)
+        self._reused, self._before = _reused(self._clauses), before
         self._changes = ChangedTable(alter.table, place, self._shape, dialect, rules, before)
+        self._indexes = AlteredIndexes(
+            self._clauses, (alter.table, place), self._shape, dialect, rules, before, others, anew=bool(self._reused)
+        )
         self._rekeyed = any(isinstance(clause, AddPrimaryKey) for clause in self._clauses)
 
     def statements(self) -> list[str]:
@@ -80,6 +90,10 @@ class _Altered:
         for clause in self._clauses:
             if isinstance(clause, ChangeColumn | ConvertTexts):
                 made += self._changes.written(clause)
+            elif isinstance(clause, SetDefault):
+                made += self._defaulted(clause)
+            elif isinstance(clause, AddIndex | AddUnique | DropIndex | RenameIndex):
+                made += self._indexes.written(clause, self._listed)
             elif self._reused or self._is_open(clause):
                 made += self._written(clause)
         if self._dialect == "mysql":
@@ -114,10 +128,6 @@ class _Altered:
                 )
             case DropPrimaryKey():
                 return bool(shape.primary_key)
-            case AddUnique():
-                return self._is_unique_open(clause)
-            case DropIndex() | RenameIndex():
-                return True
             case _:
                 return False
 
@@ -143,12 +153,6 @@ class _Altered:
             raise NotFollowed(f"{self._place} has {both} of {clause.name} and {clause.to}")
         return before is not None
 
-    def _is_unique_open(self, clause: AddUnique) -> bool:
-        if any(self._rules.column(self._source, name) is None for name in clause.columns):
-            return False  # a target that is less strict refuses no row
-        named = self._shape.unique(self._index_name(clause.name), clause.name)
-        return named is None or {c.lower() for c in named.columns} != {c.lower() for c in self._columns(clause.columns)}
-
     # ------------------------------------------------------------------ words
 
     def _written(self, clause: Clause) -> list[tuple[int, str]]:
@@ -167,14 +171,6 @@ class _Altered:
                 return [(5, self._action(f"ADD PRIMARY KEY ({self._listed(clause.columns)})"))]
             case DropPrimaryKey():
                 return self._unkeyed()
-            case AddUnique():
-                taken = [TableName(self._place.schema, name) for name in self._shape.plain_indexes]
-                words = unique_words(self._dialect, self._place, clause.name, taken)
-                return [(6, self._action(f"ADD {words} ({self._listed(clause.columns)})"))]
-            case DropIndex():
-                return self._index_dropped(clause)
-            case RenameIndex():
-                return self._index_renamed(clause)
             case _:
                 return []
 
@@ -193,51 +189,25 @@ class _Altered:
             raise NotFollowed(f"column {name} is one of several of the primary key")
         return [(2, self._action(f"DROP COLUMN {self._quoted(name)}"))]
 
+    def _defaulted(self, clause: SetDefault) -> list[tuple[int, str]]:
+        name = self._rules.column(self._source, clause.name)
+        if name is None:
+            return []
+        column = column_of(name, self._shape, self._clauses)
+        try:
+            if column is None:
+                raise NotTranslated("the target has no such column")
+            words = default_words(clause.default, column, self._before.column(clause.name), self._dialect)
+        except NotTranslated as reason:
+            self._rules.say(f"the default of {name} at {self._place} stays as it is: {reason}")
+            return []
+        return [(2, self._action(f"ALTER COLUMN {self._quoted(column.name)} {words}"))]
+
     def _unkeyed(self) -> list[tuple[int, str]]:
         if self._dialect == "mysql":
             return [(1, "DROP PRIMARY KEY")]
         key = self._shape.primary_name
         return [(1, self._action(f"DROP CONSTRAINT {self._quoted(key)}"))] if key else []
-
-    def _index_dropped(self, clause: DropIndex) -> list[tuple[int, str]]:
-        shape = self._shape
-        if clause.what != "foreign key":
-            unique = shape.unique(clause.name, self._index_name(clause.name))
-            if unique is not None and self._dialect == "mysql":
-                return [(1, f"DROP INDEX {self._quoted(unique.name)}")]
-            if unique is not None:
-                constraint = self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(unique.name)}")
-                return [(1, constraint), (1, f"DROP INDEX IF EXISTS {self._of_schema(unique.name)}")]
-            if plain := shape.plain_index(clause.name, self._index_name(clause.name)):
-                return [(1, f"DROP INDEX {self._of_schema(plain)}")]
-        if clause.what != "index":
-            foreign = shape.foreign_key(clause.name)
-            if foreign is not None:
-                what = "FOREIGN KEY" if self._dialect == "mysql" else "CONSTRAINT"
-                return [(1, self._action(f"DROP {what} {self._quoted(foreign.name)}"))]
-        if doubt := shape.doubt(clause.what):
-            raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it drops")
-        return self._check_dropped(clause) if clause.what == "constraint" else []
-
-    def _check_dropped(self, clause: DropIndex) -> list[tuple[int, str]]:
-        """Returns what drops a CHECK, which `init` makes at the target by the source's name."""
-        if self._dialect == "mysql":
-            raise NotFollowed(
-                f"{clause.name} may be a CHECK, and {self._place} may have one as well, which would refuse rows"
-            )
-        return [(1, self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(clause.name)}"))]
-
-    def _index_renamed(self, clause: RenameIndex) -> list[tuple[int, str]]:
-        """Returns nothing for a plain index that the target has not got: it need not have one."""
-        names = (clause.name, self._index_name(clause.name))
-        unique = self._shape.unique(*names)
-        name = unique.name if unique is not None else self._shape.plain_index(*names)
-        if not name:
-            return []
-        to = self._quoted(self._index_name(clause.to))
-        if self._dialect == "mysql":
-            return [(1, f"RENAME INDEX {self._quoted(name)} TO {to}")]
-        return [(1, f"ALTER INDEX {self._of_schema(name)} RENAME TO {to}")]
 
     # ------------------------------------------------------------------ names
 
@@ -246,11 +216,6 @@ class _Altered:
 
     def _quoted(self, name: str) -> str:
         return identifier(self._dialect, name)
-
-    def _of_schema(self, index: str) -> str:
-        """Returns an index as its statement names it: with PostgreSQL it is of the schema, not of the table."""
-        place = f"{self._quoted(self._place.schema)}." if self._dialect == "postgres" else ""
-        return f"{place}{self._quoted(index)}"
 
     def _columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Returns the target's names of columns.  Raises NotFollowed where it has not got one of them."""
@@ -264,9 +229,6 @@ class _Altered:
 
     def _listed(self, names: Sequence[str]) -> str:
         return ", ".join(map(self._quoted, self._columns(names)))
-
-    def _index_name(self, name: str) -> str:
-        return index_name(self._dialect, self._place, name)
 
 
 def _reused(clauses: Sequence[Clause]) -> str:
@@ -292,4 +254,6 @@ _WORDS: dict[type, str] = {
     AddColumn: "ADD COLUMN", DropColumn: "DROP COLUMN", RenameColumn: "RENAME COLUMN",
     ChangeColumn: "MODIFY COLUMN", ConvertTexts: "CONVERT", AddPrimaryKey: "a primary key",
     DropPrimaryKey: "a primary key", AddUnique: "a unique index", DropIndex: "an index", RenameIndex: "an index",
+    AddIndex: "an index",
+    SetDefault: "a default",
 }  # fmt: skip

@@ -7,9 +7,10 @@
 | TRUNCATE                                                                     | TRUNCATE     |
 | DROP and RENAME TABLE, CREATE TABLE LIKE, columns dropped and renamed, keys  | ALTERED      |
 | added, dropped and renamed, several of them and of added columns together    |              |
+| plain indexes and defaults of columns: ALTERED, and `optional`               | ALTERED      |
 | views, procedures, functions, triggers, events, accounts, servers,           | UNRELATED    |
-| tablespaces, CREATE and ALTER DATABASE, plain indexes, CHECKs, defaults,     |              |
-| foreign keys that only refuse, how a table is partitioned, storage options   |              |
+| tablespaces, CREATE and ALTER DATABASE, CHECKs, foreign keys that only       |              |
+| refuse, how a table is partitioned, storage options                          |              |
 | all else, and whatever is not wholly understood                              | OTHER        |
 
 `tables` and `databases` of OTHER name every table whose rows may be concerned; without either any may be: the statement
@@ -18,13 +19,14 @@ cannot be read.  MariaDB's `SET STATEMENT … FOR` counts as the statement that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from tidelock.adapters.ddl.alter import altered
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
-from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Rowless
+from tidelock.adapters.ddl.operations import OPTIONAL, AlterTable, NotCarried, Operation, Rowless
 from tidelock.adapters.ddl.parser import added, created, table_name
 from tidelock.adapters.ddl.statement import operations, plain, reader_of
 from tidelock.adapters.ddl.table_parts import past_wait
@@ -50,7 +52,11 @@ def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"], *, folded: bool = F
     if folded:
         tables = [TableName(name.schema.lower(), name.table.lower()) for name in tables]
         databases = [name.lower() for name in databases]
-    return msgspec.structs.replace(ddl, kind=kind, tables=tuple(dict.fromkeys(tables)), databases=tuple(databases))
+    optional = kind is DdlKind.ALTERED and is_optional(operations(ddl))
+    tables = list(dict.fromkeys(tables))
+    return msgspec.structs.replace(
+        ddl, kind=kind, tables=tuple(tables), databases=tuple(databases), optional=optional
+    )
 
 
 def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
@@ -142,7 +148,7 @@ def _try_altered(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
         return DdlKind.ADD_COLUMN, [name]
     others = _others(reader, ddl.schema)
     reader.return_to(mark)
-    if kind is DdlKind.OTHER and _is_rowless(reader, ddl.schema):
+    if kind is DdlKind.OTHER and _is_optional(reader, ddl.schema):
         kind = DdlKind.UNRELATED
     return kind, [name, *others]
 
@@ -161,10 +167,15 @@ def _altering(ddl: Ddl) -> DdlKind:
     return DdlKind.ALTERED
 
 
-def _is_rowless(reader: Reader, schema: str) -> bool:
-    """Tells whether an ALTER TABLE, of which strings and executable comments are as they may be, touches no row."""
+def is_optional(found: Sequence[Operation]) -> bool:
+    """Tells whether no row depends on what operations do."""
+    return all(isinstance(one, AlterTable) and all(isinstance(c, OPTIONAL) for c in one.clauses) for one in found)
+
+
+def _is_optional(reader: Reader, schema: str) -> bool:
+    """Tells whether no row depends on an ALTER TABLE, of which strings and executable comments are as they may be."""
     try:
-        return all(isinstance(clause, Rowless) for clause in altered(reader, schema).clauses)
+        return is_optional([altered(reader, schema)])
     except NotPlain:
         return False
 
@@ -188,7 +199,10 @@ def _index_made(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
     head = reader_of(ddl, lenient=True)
     words = [head.next().upper for _ in range(4)]
     name = _after_on(reader, ddl.schema)
-    return (_altering(ddl) if "UNIQUE" in words or "REPLACE" in words else DdlKind.UNRELATED), [name]
+    kind = _altering(ddl)
+    if kind is DdlKind.OTHER and not {"UNIQUE", "REPLACE"} & {*words}:
+        kind = DdlKind.UNRELATED
+    return kind, [name]
 
 
 def _after_on(reader: Reader, schema: str) -> TableName:

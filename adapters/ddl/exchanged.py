@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tidelock.adapters.ddl.operations import (
+    OPTIONAL,
     AddColumn,
     AlterTable,
     ChangeColumn,
@@ -24,7 +25,6 @@ from tidelock.adapters.ddl.operations import (
     RenameColumn,
     RenameIndex,
     RenameTable,
-    Rowless,
 )
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow, arrivals
@@ -32,7 +32,7 @@ from tidelock.adapters.ddl.statement import operations
 from tidelock.engine.model.records import Ddl, TableName
 from tidelock.engine.model.schema import TargetTable
 
-_KEEPING: Final = (AddColumn, DropColumn, DropPrimaryKey, DropIndex, RenameIndex, Rowless)
+_KEEPING: Final = (AddColumn, DropColumn, DropPrimaryKey, DropIndex, RenameIndex, *OPTIONAL)
 """Clauses under which a copy of rows by INSERT IGNORE is what ALTER TABLE makes of them."""
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -27,11 +28,12 @@ from tidelock.adapters.ddl.operations import (
     RenameColumn,
     RenameIndex,
     RenameTable,
+    SetDefault,
 )
 from tidelock.adapters.schema.create_table import column_type, index_name
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import TableName
-from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema import SecondaryIndex, TargetColumn, TargetTable, UniqueKey
 
 
 class FileTables:
@@ -65,6 +67,12 @@ class FileTables:
             clauses = one.clauses if isinstance(one, AlterTable) else ()
             self.assumed.append(name)
             self.tables[name] = self._assumed(name, clauses)
+
+    def forget(self, count: int) -> None:
+        """Forget tables that were taken to be so, but for the first `count`."""
+        for name in self.assumed[count:]:
+            self.tables.pop(name, None)
+        del self.assumed[count:]
 
     def follow(self, operations: Sequence[Operation]) -> None:
         """Note what operations do, once they have run."""
@@ -127,14 +135,20 @@ class FileTables:
             case AddUnique():
                 made = UniqueKey(self._index(table.name, clause.name), clause.columns)
                 return replace(table, uniques=(*table.uniques, made))
+            case AddIndex():
+                own = self._index(table.name, clause.name or clause.parts[0].column or "functional_index")
+                return replace(table, plain_indexes=(*table.plain_indexes, SecondaryIndex(own)))
             case DropIndex():
                 names = (clause.name.lower(), self._index(table.name, clause.name).lower())
-                return replace(table, uniques=tuple(u for u in table.uniques if u.name.lower() not in names))
+                uniques = tuple(u for u in table.uniques if u.name.lower() not in names)
+                plain = tuple(one for one in table.plain_indexes if one.name.lower() not in names)
+                return replace(table, uniques=uniques, plain_indexes=plain)
             case RenameIndex():
                 names = (clause.name.lower(), self._index(table.name, clause.name).lower())
                 to = self._index(table.name, clause.to)
                 uniques = tuple(replace(u, name=to) if u.name.lower() in names else u for u in table.uniques)
-                return replace(table, uniques=uniques)
+                plain = tuple(replace(p, name=to) if p.name.lower() in names else p for p in table.plain_indexes)
+                return replace(table, uniques=uniques, plain_indexes=plain)
             case _:
                 return table
 
@@ -145,8 +159,11 @@ class FileTables:
         return "PRIMARY" if self._dialect == "mysql" else f"{table.table}_pkey"
 
     def _assumed(self, name: TableName, clauses: Sequence[Clause]) -> TargetTable:
-        named = (DropColumn, RenameColumn, ChangeColumn)
+        named = (DropColumn, RenameColumn, ChangeColumn, SetDefault)
         names = dict.fromkeys(c.name for c in clauses if isinstance(c, named))
+        given = {said for c in clauses if (said := _made(c))}
+        parts = [part.column for c in clauses if isinstance(c, AddIndex) for part in c.parts if part.column]
+        names |= dict.fromkeys(part for part in parts if part.lower() not in given)
         table = TargetTable(name, tuple(TargetColumn(column, "?") for column in names), ())
         for clause in clauses:
             if isinstance(clause, DropPrimaryKey):
@@ -154,3 +171,15 @@ class FileTables:
             elif isinstance(clause, DropIndex | RenameIndex):
                 table = self._altered(table, AddUnique(clause.name, ("?",)))
         return table
+
+
+def _made(clause: Clause) -> str:
+    """Returns the name of a column that a clause gives, in lower case; '' for none."""
+    match clause:
+        case AddColumn():
+            return clause.new.column.name.lower()
+        case RenameColumn():
+            return clause.to.lower()
+        case ChangeColumn():
+            return clause.new.name.lower()
+    return ""

@@ -12,7 +12,7 @@ from tidelock.adapters.ddl.added_columns import JSON
 from tidelock.adapters.ddl.altered_table import alter_table
 from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.exchanged import altered_by_exchange, exchanges
-from tidelock.adapters.ddl.index_names import IndexNames, named_like
+from tidelock.adapters.ddl.index_names import IndexNames, named_like, taken_names
 from tidelock.adapters.ddl.lexer import without_settings
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
@@ -118,7 +118,8 @@ class _Followed:
         # A `SET STATEMENT` may say another mode than the session's.
         is_bare = without_settings(self._ddl.statement) == self._ddl.statement
         before = Before(self._ddl.former, self._ddl.sql_mode if is_bare else None)
-        return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules, before)
+        others = taken_names(self._tables)
+        return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules, before, others)
 
     def _there(self, table: TableName) -> tuple[TableName, TargetTable]:
         """Returns the target's table of one of the feed's, with its name.  Raises NotFollowed."""
@@ -130,7 +131,7 @@ class _Followed:
     def _exchanged(self, table: TableName, shadow: TableName) -> list[str]:
         place, there = self._there(table)
         alter = altered_by_exchange(table, shadow, self._shadows, there, self._rules)
-        return alter_table(alter, place, there, self._dialect, self._rules)
+        return alter_table(alter, place, there, self._dialect, self._rules, others=taken_names(self._tables))
 
     def _told(self, alter: AlterTable) -> list[str]:
         """Returns what the log tells of columns that are new, which no statement says."""

@@ -13,6 +13,7 @@ from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXTS
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddIndex,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -29,6 +30,7 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     RenameTable,
     Rowless,
+    SetDefault,
 )
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.statement import operations, plain
@@ -172,7 +174,7 @@ def _behind(table: FormerTable, clause: Clause) -> FormerTable | None:
             named = {name.lower() for name in clause.columns}
             keyed = tuple(replace(c, nullable=c.nullable and c.column.name.lower() not in named) for c in table.columns)
             return replace(table, columns=keyed)
-        case DropPrimaryKey() | AddUnique() | DropIndex() | RenameIndex():
+        case DropPrimaryKey() | AddUnique() | AddIndex() | SetDefault() | DropIndex() | RenameIndex():
             return table
         case Rowless() if clause.what != TEXT_DEFAULT:
             return table

@@ -15,12 +15,17 @@ from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 
 
+def index_names(table: TargetTable) -> list[str]:
+    """Returns the names of all indexes of a table."""
+    return [*(unique.name for unique in table.uniques), *(one.name for one in table.plain_indexes)]
+
+
 class IndexNames:
     """Names of indexes while one statement renames their tables.  `tables`: the target's, before it."""
 
     def __init__(self, tables: Mapping[TableName, TargetTable]) -> None:
         self._names = {
-            name: [*(unique.name for unique in table.uniques), *table.plain_indexes] for name, table in tables.items()
+            name: index_names(table) for name, table in tables.items()
         }
 
     def renamed(self, one: TableName, to: TableName) -> list[str]:
@@ -34,6 +39,12 @@ class IndexNames:
                 made.append(f"ALTER INDEX {index} RENAME TO {identifier('postgres', other)}")
         self._names[to] = now
         return made
+
+
+def taken_names(tables: Mapping[TableName, TargetTable]) -> set[TableName]:
+    """Returns the names of tables and of their indexes, which have one namespace at PostgreSQL."""
+    indexes = {TableName(name.schema, one) for name, table in tables.items() for one in index_names(table)}
+    return indexes | tables.keys()
 
 
 def _following(name: str, table: str, to: str) -> str:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from tidelock.adapters.ddl.parser import NewColumn
+from tidelock.adapters.ports.definition import Default, IndexPart
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import TableName
 
 Kind: TypeAlias = Literal[
     "create_table", "drop_table", "rename_table", "truncate", "add_column", "drop_column", "rename_column",
-    "change_column", "keys", "other",
+    "change_column", "keys", "indexes", "set_default", "other",
 ]  # fmt: skip
 """The kinds of which the feed's `ddl` says what becomes of them; OTHER always halts."""
+
+IndexSort: TypeAlias = Literal["", "FULLTEXT", "SPATIAL", "VECTOR"]
+"""Sort of an index that is not unique; '' for a plain one."""
 
 
 class DropTable(msgspec.Struct, frozen=True):
@@ -120,6 +124,23 @@ class AddUnique(msgspec.Struct, frozen=True):
     kind: Kind = "keys"
 
 
+class AddIndex(msgspec.Struct, frozen=True):
+    """An index is made that is not unique.  `name`: '' where the server chooses it.  `what`: '' for a plain one."""
+
+    name: str
+    parts: tuple[IndexPart, ...]
+    what: IndexSort = ""
+    kind: Kind = "indexes"
+
+
+class SetDefault(msgspec.Struct, frozen=True):
+    """A column gets another default for rows to come.  `default`: None where it gets none."""
+
+    name: str
+    default: Default | None
+    kind: Kind = "set_default"
+
+
 class DropIndex(msgspec.Struct, frozen=True):
     """An index, a foreign key, a CHECK or whatever else bears the name goes; `what`: says which of them."""
 
@@ -153,9 +174,11 @@ class NotCarried(msgspec.Struct, frozen=True):
 
 Clause: TypeAlias = (
     AddColumn | DropColumn | RenameColumn | ChangeColumn | ConvertTexts | AddPrimaryKey | DropPrimaryKey | AddUnique
-    | DropIndex | RenameIndex | Rowless | NotCarried
+    | AddIndex | SetDefault | DropIndex | RenameIndex | Rowless | NotCarried
 )  # fmt: skip
 """What one clause of ALTER TABLE does."""
+OPTIONAL: Final = (AddIndex, SetDefault, Rowless)
+"""Clauses that no row depends on: a target may go without them."""
 
 
 class AlterTable(msgspec.Struct, frozen=True):

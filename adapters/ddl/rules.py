@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Final
@@ -11,6 +12,8 @@ import msgspec
 from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.engine.model.records import TableName
+
+log = logging.getLogger(__name__)
 
 
 class NotFollowed(Exception):
@@ -25,11 +28,17 @@ def _all(name: TableName) -> TableRule:
     return TableRule(source=f"{name.schema}.{name.table}")
 
 
+def _logged(words: str) -> None:
+    log.warning("%s", words)
+
+
 class DdlRules(msgspec.Struct, frozen=True):
-    """The feed's rules.  `select`: the rule of a source table; None where the feed does not take it."""
+    """The feed's rules.  `select`: the rule of a source table; None where the feed does not take it.  `say`: tells
+    people what the target goes without, though no row depends on it."""
 
     policy: FeedDdl = FeedDdl()
     select: Callable[[TableName], TableRule | None] = _all
+    say: Callable[[str], None] = _logged
 
     def takes(self, table: TableName) -> bool:
         """Tells whether the feed takes a source table."""

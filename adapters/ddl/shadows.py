@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.classify import classify, is_optional
 from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.statement import operations, reader_of
@@ -70,8 +70,8 @@ class _Noted:
             self._renamed(arrivals(renames))
         for one in found:
             if not isinstance(one, RenameTable) and self._takes(one.table):
-                if not isinstance(one, CreateLike):  # a table with a shadow is there, so such a statement made none
-                    self._changed(one.table)
+                if not isinstance(one, CreateLike) and not is_optional([one]):
+                    self._changed(one.table)  # a table with a shadow is there, so CREATE TABLE LIKE made none
                 continue
             match one:
                 case DropTable():

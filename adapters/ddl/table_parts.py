@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidelock.adapters.ddl.lexer import Mark, NotPlain, Reader
+from tidelock.adapters.ports.definition import IndexPart
 from tidelock.engine.model.schema import UniqueKey
 
 _CONSTRAINTS: Final = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
@@ -104,25 +105,33 @@ def unique_key(reader: Reader, name: str) -> UniqueKey:
     """Reads the columns of a unique index."""
     if reader.take("USING"):
         reader.name()
-    reader.expect("(")
-    columns: list[str] = []
-    opaque = ""
-    while True:
-        if reader.peek() == "(":
-            reader.skip_group()
-            opaque = "over an expression"
-        else:
-            columns.append(reader.name())
-            if reader.take("("):
-                reader.number()
-                reader.expect(")")
-                opaque = "over a prefix of a column"
-        reader.take("ASC") or reader.take("DESC")
-        if reader.take(")"):
-            break
-        reader.expect(",")
+    parts = index_parts(reader)
     index_options(reader)
-    return UniqueKey(name or ("" if columns else "functional_index"), tuple(columns), opaque)
+    opaque = "over a prefix of a column" if any(part.prefix for part in parts) else ""
+    opaque = "over an expression" if any(part.expression for part in parts) else opaque
+    columns = tuple(part.column for part in parts if part.column)
+    return UniqueKey(name or ("" if columns else "functional_index"), columns, opaque)
+
+
+def index_parts(reader: Reader) -> tuple[IndexPart, ...]:
+    """Reads the parts of an index, in their parentheses."""
+    reader.expect("(")
+    parts: list[IndexPart] = []
+    while True:
+        column, prefix, expression = "", 0, ""
+        if reader.peek() == "(":
+            expression = reader.rest()
+            reader.skip_group()
+        else:
+            column = reader.name()
+            if reader.take("("):
+                prefix = reader.number()
+                reader.expect(")")
+        reader.take("ASC")
+        parts.append(IndexPart(column, prefix, reader.take("DESC"), expression))
+        if reader.take(")"):
+            return tuple(parts)
+        reader.expect(",")
 
 
 def index_options(reader: Reader) -> None:

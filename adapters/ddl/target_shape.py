@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidelock.adapters.config.url import Dialect
-from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.adapters.ddl.index_names import index_names
+from tidelock.engine.model.schema import ForeignKey, SecondaryIndex, TargetColumn, TargetTable, UniqueKey
 
 
 class TargetShape:
@@ -55,14 +56,14 @@ class TargetShape:
         return next((unique for unique in self._others if unique.name.lower() in wanted), None)
 
     @property
-    def plain_indexes(self) -> tuple[str, ...]:
-        """Names of the indexes that are not unique."""
-        return self._table.plain_indexes
+    def index_names(self) -> frozenset[str]:
+        """Names of all indexes, in lower case."""
+        return frozenset(map(str.lower, index_names(self._table)))
 
-    def plain_index(self, *names: str) -> str:
-        """Returns the name of the index that has one of these names and is not unique; '' for none."""
+    def plain_index(self, *names: str) -> SecondaryIndex | None:
+        """Returns the index that has one of these names and is not unique."""
         wanted = {name.lower() for name in names}
-        return next((name for name in self._table.plain_indexes if name.lower() in wanted), "")
+        return next((one for one in self._table.plain_indexes if one.name.lower() in wanted), None)
 
     def foreign_key(self, name: str) -> ForeignKey | None:
         """Returns the foreign key of this name."""

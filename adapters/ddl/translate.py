@@ -79,7 +79,9 @@ def emptied(
 
 def reshaped(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
     """Returns the target's tables that have another form, key or name behind an ALTERED statement."""
-    if ddl.kind is not DdlKind.ALTERED or not any(isinstance(one, RenameTable | AlterTable) for one in operations(ddl)):
+    if ddl.kind is not DdlKind.ALTERED or ddl.optional:
+        return ()
+    if not any(isinstance(one, RenameTable | AlterTable) for one in operations(ddl)):
         return ()
     return tuple(dict.fromkeys(map(target_name, ddl.tables)))
 

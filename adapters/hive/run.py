@@ -190,7 +190,7 @@ class Follower:
 
     async def _take(self, batch: LogBatch) -> bool:
         self._shapes.update(batch.shapes)
-        if batch.ddl is not None and batch.ddl.kind is not DdlKind.UNRELATED:
+        if batch.ddl is not None and batch.ddl.kind is not DdlKind.UNRELATED and not batch.ddl.optional:
             await self._statement(batch, batch.ddl)
         else:
             await self._collect(batch)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tidelock.engine.model.records import TableName
-from tidelock.engine.model.schema import ForeignKey
+from tidelock.engine.model.schema import ForeignKey, SecondaryIndex
 
 if TYPE_CHECKING:
     import aiomysql
@@ -165,17 +165,22 @@ async def columns(server: Server, names: Sequence[TableName]) -> list[ColumnRow]
     return [c for c in found if c.table_name in wanted]
 
 
-async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
-    """Read the names of the indexes that are not unique, by table."""
+async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[SecondaryIndex, ...]]:
+    """Read the indexes that are not unique, by table."""
     where, args = condition(names)
     rows = await server.ask(
-        f"""SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME
-        FROM information_schema.STATISTICS WHERE NON_UNIQUE = 1 AND ({where}) ORDER BY 1, 2, 3""",
+        f"""SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, LOWER(COALESCE(COLUMN_NAME, '?')), COALESCE(SUB_PART, 0),
+        COALESCE(COLLATION, '') = 'D' FROM information_schema.STATISTICS
+        WHERE NON_UNIQUE = 1 AND ({where}) ORDER BY 1, 2, 3, SEQ_IN_INDEX""",
         *args,
     )
-    found: dict[TableName, list[str]] = defaultdict(list)
-    for schema, table, name in rows:
-        found[TableName(schema, table)].append(name)
+    parts: dict[tuple[TableName, str], list[str]] = defaultdict(list)
+    for schema, table, name, column, prefix, descending in rows:
+        part = column + (f"({prefix})" if prefix else "") + (" desc" if descending else "")
+        parts[TableName(schema, table), name].append(part)
+    found: dict[TableName, list[SecondaryIndex]] = defaultdict(list)
+    for (of, name), listed in parts.items():
+        found[of].append(SecondaryIndex(name, tuple(listed)))
     return {name: tuple(indexes) for name, indexes in found.items()}
 
 

@@ -54,7 +54,7 @@ async def read_tables(connection: aiomysql.Connection, names: Sequence[TableName
 async def read_tables_to_change(
     connection: aiomysql.Connection, names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
-    """The same, with the names of their plain indexes."""
+    """The same, with their plain indexes."""
     tables = await read_tables(connection, names)
     plain = await catalogue.plain_indexes(AsyncServer(connection), list(tables)) if tables else {}
     return {name: replace(table, plain_indexes=plain.get(name, ())) for name, table in tables.items()}

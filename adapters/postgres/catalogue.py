@@ -14,7 +14,7 @@ import msgspec
 
 from tidelock.adapters.schema.tables import Index, assemble
 from tidelock.engine.model.records import TableName
-from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema import Equality, ForeignKey, SecondaryIndex, TargetColumn, TargetTable, UniqueKey
 
 if TYPE_CHECKING:
     import asyncpg
@@ -79,11 +79,18 @@ ORDER BY w.oid, i.indisprimary DESC, x.relname"""
 
 _PLAIN_INDEXES = f"""
 WITH {_WANTED}
-SELECT w.schema, w.name, array_agg(x.relname::text ORDER BY x.relname)
+SELECT w.schema, w.name, x.relname::text,
+    ARRAY(
+        SELECT lower(coalesce(a.attname::text, pg_get_indexdef(i.indexrelid, n, true)))
+            || CASE WHEN i.indoption[n - 1] & 1 = 1 THEN ' desc' ELSE '' END
+        FROM generate_series(1, i.indnkeyatts::int) AS n
+        LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n - 1] AND i.indkey[n - 1] > 0
+        ORDER BY n
+    )
 FROM wanted w
 JOIN pg_index i ON i.indrelid = w.oid AND NOT i.indisunique AND NOT i.indisexclusion
 JOIN pg_class x ON x.oid = i.indexrelid
-GROUP BY 1, 2"""
+ORDER BY 1, 2, 3"""
 
 # A partition's own copy of a key has a parent constraint; only the partitioned table's is read.
 _FOREIGN_KEYS = f"""
@@ -183,7 +190,7 @@ async def read_tables(
 async def read_tables_to_change(
     connection: asyncpg.Connection[asyncpg.Record], names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
-    """The same, with the names of their plain indexes."""
+    """The same, with their plain indexes."""
     tables = await read_tables(connection, names)
     plain = await plain_indexes(AsyncServer(connection), names)
     return {
@@ -201,10 +208,12 @@ async def indexes(server: Server, names: Sequence[TableName]) -> list[IndexRow]:
     return [IndexRow(*row) for row in await server.ask(_INDEXES, *named(names))]
 
 
-async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[str, ...]]:
-    """Read the names of the indexes that are not unique, by table."""
-    rows = await server.ask(_PLAIN_INDEXES, *named(names))
-    return {TableName(schema, table): tuple(indexes) for schema, table, indexes in rows}
+async def plain_indexes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[SecondaryIndex, ...]]:
+    """Read the indexes that are not unique, by table."""
+    found: dict[TableName, list[SecondaryIndex]] = defaultdict(list)
+    for schema, table, name, parts in await server.ask(_PLAIN_INDEXES, *named(names)):
+        found[TableName(schema, table)].append(SecondaryIndex(name, tuple(parts)))
+    return {name: tuple(indexes) for name, indexes in found.items()}
 
 
 async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[ForeignKey]:

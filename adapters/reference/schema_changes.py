@@ -52,8 +52,8 @@ mode, the servers' default. What is applied or translated by itself can be chang
 """
 _POSTGRES: Final = """
 In feeds between sites (`sites:`) all but CREATE TABLE, ADD COLUMN, TRUNCATE and what passes halts, as it does of a
-table whose rows several tables of the source share. MariaDB logs a CREATE TABLE … SELECT as a CREATE TABLE and rows,
-which are followed.
+table whose rows several tables of the source share; indexes that are not unique and defaults pass there. MariaDB logs
+a CREATE TABLE … SELECT as a CREATE TABLE and rows, which are followed.
 
 ## From PostgreSQL
 
@@ -113,8 +113,12 @@ ALTER TABLE t MODIFY c enum('x','y','z') NOT NULL
 ALTER TABLE t MODIFY c enum('y','x')
 ALTER TABLE t CHANGE a d bigint
 ALTER TABLE t ALTER COLUMN a SET DEFAULT 5
+ALTER TABLE t ALTER COLUMN a SET DEFAULT (1 + 1)
 ALTER TABLE t ADD INDEX by_b (b)
 CREATE INDEX by_b ON t (b)
+ALTER TABLE t ADD INDEX (b(4) DESC, a)
+ALTER TABLE t ADD INDEX ((a + 1))
+ALTER TABLE t ADD FULLTEXT INDEX (b)
 ALTER TABLE t ADD UNIQUE KEY u (b)
 CREATE UNIQUE INDEX u ON t (b)
 ALTER TABLE t ADD UNIQUE KEY u (b(4))

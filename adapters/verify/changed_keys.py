@@ -181,7 +181,7 @@ class _Collected:
             self._rows[name] = None
 
     def _statement(self, ddl: Ddl) -> None:
-        if ddl.kind in (DdlKind.TRUNCATE, DdlKind.ALTERED):
+        if ddl.kind in (DdlKind.TRUNCATE, DdlKind.ALTERED) and not ddl.optional:
             for table in ddl.tables:
                 name = self._feed.target_name(table)
                 if name in self._keys:

@@ -25,7 +25,9 @@ def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:
     if not (tables or databases):
         return _of_shadows(ddl, mapping) if not between_sites else replace(ddl, kind=DdlKind.UNRELATED)
     returns = between_sites and ddl.kind is DdlKind.ALTERED
-    kind = DdlKind.OTHER if returns or _is_of_others(ddl.kind, tables, mapping) else ddl.kind
+    kind: DdlKind = ddl.kind
+    if returns or _is_of_others(ddl.kind, tables, mapping):
+        kind = DdlKind.UNRELATED if ddl.optional else DdlKind.OTHER
     targets = () if databases else _at_target(tables, mapping)
     return replace(ddl, kind=kind, tables=tables, databases=databases, targets=targets)
 

@@ -308,6 +308,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
     it was before that; None: that is not known.  `targets`: the target's names of `tables`, none where they are not
     known.
+    `optional`: no row depends on what an ALTERED does, so that a target may go without it.
     """
 
     schema: str
@@ -326,6 +327,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     sql_mode: int | None = None
     former: FormerTable | None = None
     targets: tuple[TableName, ...] = ()
+    optional: bool = False
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -63,6 +63,14 @@ class UniqueKey(msgspec.Struct, frozen=True, array_like=True):
     opaque: str = ""
 
 
+class SecondaryIndex(msgspec.Struct, frozen=True, array_like=True):
+    """Index that is not unique.  `parts`: what it lists, in lower case: columns, each with its prefix (`b(4)`) and
+    order (`c desc`), or an expression as the server spells it."""
+
+    name: str
+    parts: tuple[str, ...] = ()
+
+
 class ForeignKey(msgspec.Struct, frozen=True, array_like=True):
     """Foreign key: `child.columns` refer to `parent.parent_columns`.  `cascades`: ON DELETE/UPDATE does more than
     refuse."""
@@ -82,7 +90,7 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     (then the whole row is the key and the table is one lane).
     `uniques`: every unique index, the primary key included.
     `foreign_keys`: those of this table; `references`: those of other tables that point here (self-references in both).
-    `plain_indexes`: names of the indexes that are not unique; only read where a statement is to change the table.
+    `plain_indexes`: those that are not unique; only read where a statement is to change the table.
     """
 
     name: TableName
@@ -91,7 +99,7 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     uniques: tuple[UniqueKey, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     references: tuple[ForeignKey, ...] = ()
-    plain_indexes: tuple[str, ...] = ()
+    plain_indexes: tuple[SecondaryIndex, ...] = ()
 
 
 _IN_OWN_WORDS = frozenset((Kind.OTHER, Kind.JSON))

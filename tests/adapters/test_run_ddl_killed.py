@@ -53,6 +53,12 @@ CHANGES = {
         "UPDATE t SET m{0} = 5000000000 + id WHERE id < 9",
     ),
     "unique": Change("ALTER TABLE t ADD UNIQUE KEY u{0} (v)", _KEYS + "constraint_name IN ('u{0}', 't_u{0}')"),
+    "index": Change(
+        "ALTER TABLE t ADD INDEX i{0} (v, d{0}), ADD COLUMN g{0} int, ALTER COLUMN v SET DEFAULT {0}",
+        _COLUMNS + "= 'g{0}'",
+        "d{0} int NOT NULL DEFAULT {0}",
+        "UPDATE t SET g{0} = 1 WHERE id < 9",
+    ),
     "primary": Change(
         "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, d{0})",
         _KEYS + "column_name = 'd{0}'",

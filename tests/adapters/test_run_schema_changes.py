@@ -8,6 +8,7 @@ import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
+from bench.harness.session import Flavor
 
 OPERATOR = 4
 ACCOUNT = "id int PRIMARY KEY, mail varchar(40), v int, old int, UNIQUE KEY by_mail (mail)"
@@ -42,7 +43,29 @@ INSERT INTO form VALUES (1, 1)
 DROP INDEX plain ON form
 ALTER TABLE form ADD CONSTRAINT positive CHECK (x > 0), ALTER COLUMN x SET DEFAULT 5, ADD INDEX again (x)
 INSERT INTO form VALUES (2, 2)
+CREATE INDEX again ON kept (v DESC, id)
+ALTER TABLE form ADD COLUMN note varchar(40) DEFAULT 'n/a', ADD INDEX (note(9)), ADD KEY (note(9)), ALTER x DROP DEFAULT
+ALTER TABLE form DROP INDEX again, ADD INDEX again (note, x), ALTER x DROP DEFAULT, ADD FULLTEXT INDEX words (note)
+ALTER TABLE form RENAME INDEX again TO last, ADD INDEX again (x)
+INSERT INTO form VALUES (3, 3, 'three')
 """.strip().splitlines()
+INDEXES = {
+    Flavor.POSTGRES: "SELECT indexname, regexp_replace(indexdef, '^.* USING btree ', '') FROM pg_indexes "
+    "WHERE schemaname = '{}' AND indexdef NOT LIKE '%UNIQUE%' ORDER BY 1",
+    Flavor.MYSQL: "SELECT index_name, group_concat(concat(column_name, ifnull(sub_part, '')) ORDER BY seq_in_index) "
+    "FROM information_schema.statistics WHERE table_schema = '{}' AND non_unique GROUP BY table_name, index_name "
+    "ORDER BY 1, 2",
+}
+INDEXED = {
+    Flavor.POSTGRES: [
+        ("form_again", "(x)"), ("form_last", "(note, x)"), ("form_note", '("left"((note)::text, 9))'),
+        ("form_note_2", '("left"((note)::text, 9))'), ("kept_again", "(v DESC, id)"),
+    ],
+    Flavor.MYSQL: [
+        ("again", "v,id"), ("again", "x"), ("last", "note,x"), ("note", "note9"), ("note_2", "note9"),
+        ("words", "note"),
+    ],
+}  # fmt: skip
 PAIRS = [("mariadb", "postgres"), ("mysql", "mariadb")]
 
 
@@ -65,6 +88,8 @@ def test_statements_among_rows(rig: Rig) -> None:
     until(rig.equal, "equal ends", 60)
     process.stop()
     rig.assert_exact()
+    flavor = Flavor.POSTGRES if "postgres" in rig.target_url else Flavor.MYSQL
+    assert rig.rows(INDEXES[flavor].format(rig.schema)) == INDEXED[flavor]
     assert not rig.rows("SELECT 1 FROM information_schema.tables WHERE table_name = 'spare' "
                         f"AND table_schema = '{rig.schema}'")  # fmt: skip
 

@@ -14,7 +14,7 @@ from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.told_statements import told
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
-from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema import ForeignKey, SecondaryIndex, TargetColumn, TargetTable, UniqueKey
 
 T, U = TableName("shop", "t"), TableName("shop", "u")
 
@@ -35,7 +35,7 @@ def table(dialect: Dialect, name: TableName = T) -> TargetTable:
     key = ForeignKey("to_u", name, ("b",), U, ("b",))
     uniques = (UniqueKey(primary, ("id",)), UniqueKey("u_a", ("a",)))
     first = "t_first" if dialect == "postgres" else "first"
-    return TargetTable(name, columns, ("id",), uniques, (key,), plain_indexes=(first,))
+    return TargetTable(name, columns, ("id",), uniques, (key,), plain_indexes=(SecondaryIndex(first, ("c",)),))
 
 
 def same(name: TableName) -> TableName:
@@ -98,6 +98,37 @@ OPEN = [
     ("ALTER TABLE t DROP INDEX first", ["DROP INDEX t_first"], ["ALTER TABLE t DROP INDEX first"]),
     ("ALTER TABLE t RENAME INDEX first TO x", ["ALTER INDEX t_first RENAME TO t_x"], None),
     ("ALTER TABLE t ADD UNIQUE first (b)", ["ALTER TABLE t ADD UNIQUE (b)"], None),
+    (
+        "ALTER TABLE t ADD INDEX by_ab (a, b(4) DESC), ADD d varchar(9), ADD KEY (d)",
+        [
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS d varchar(9)",
+            "CREATE INDEX t_by_ab ON t (a, (left(b, 4)) DESC)",
+            "CREATE INDEX t_d ON t (d)",
+        ],
+        ["ALTER TABLE t ADD INDEX by_ab (a, b(4) DESC), ADD COLUMN d varchar(9), ADD INDEX d (d)"],
+    ),
+    ("CREATE INDEX first ON t (a) COMMENT 'x' LOCK=NONE", [], []),
+    ("ALTER TABLE t ADD INDEX (a)", ["CREATE INDEX t_a ON t (a)"], ["ALTER TABLE t ADD INDEX a (a)"]),
+    ("CREATE INDEX u_a ON t (b(3))", [], []),
+    (
+        "ALTER TABLE t DROP INDEX first, ADD INDEX first (a)",
+        ["DROP INDEX t_first", "CREATE INDEX t_first ON t (a)"],
+        ["ALTER TABLE t DROP INDEX first, ADD INDEX first (a)"],
+    ),
+    (
+        "ALTER TABLE t RENAME INDEX first TO x, ADD INDEX first (a)",
+        ["ALTER INDEX t_first RENAME TO t_x", "CREATE INDEX t_first ON t (a)"],
+        ["ALTER TABLE t RENAME INDEX first TO x, ADD INDEX first (a)"],
+    ),
+    ("ALTER TABLE t RENAME INDEX x TO first, DROP INDEX first", [], []),
+    ("CREATE FULLTEXT INDEX words ON t (b, c)", [], ["ALTER TABLE t ADD FULLTEXT INDEX words (b, c)"]),
+    ("ALTER TABLE t ALTER a SET DEFAULT -5", [], ["ALTER TABLE t ALTER COLUMN a SET DEFAULT '-5'"]),
+    ("ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x'", [], ["ALTER TABLE t ALTER COLUMN b SET DEFAULT ('x')"]),
+    (
+        "ALTER TABLE t RENAME COLUMN a TO d, ALTER a DROP DEFAULT",
+        ["ALTER TABLE t ALTER COLUMN a DROP DEFAULT", "ALTER TABLE t RENAME COLUMN a TO d"],
+        ["ALTER TABLE t RENAME COLUMN a TO d, ALTER COLUMN a DROP DEFAULT"],
+    ),
     ("RENAME TABLE IF EXISTS x TO y", [], []),
     ("ALTER TABLE IF EXISTS x RENAME y", [], []),
 ]  # fmt: skip
@@ -152,6 +183,7 @@ HALTS = [
     ("ALTER TABLE u DROP COLUMN a", r"no table shop\.u"),
     ("RENAME TABLE x TO y", "none of them"),
     ("CREATE TABLE v LIKE x", r"no table shop\.x"),
+    ("ALTER TABLE t RENAME INDEX a TO b, RENAME INDEX b TO a", "gives the name b of an index away"),
 ]
 
 
@@ -195,6 +227,43 @@ def test_a_check_goes_at_a_target_that_may_have_it() -> None:
     assert read("ALTER TABLE t ALTER CHECK small NOT ENFORCED").kind is DdlKind.OTHER
 
 
+WITHOUT = [
+    ("CREATE INDEX i ON t (b)", "postgres", "i of shop.t: a row may have more bytes in it than PostgreSQL takes"),
+    ("CREATE INDEX i ON t (b)", "mysql", "b as text, of which it indexes a beginning alone"),
+    ("CREATE INDEX i ON t (b(800))", "mysql", "longer at the target than an index takes"),
+    ("CREATE INDEX i ON t (a(4))", "mysql", "a as int, which has no beginning"),
+    ("CREATE INDEX i ON t (a(4))", "postgres", "a as integer, whose beginning is no key there"),
+    ("CREATE INDEX i ON t ((a + 1))", "mysql", "it is over an expression"),
+    ("CREATE INDEX i ON t (x)", "postgres", "the target has no column x"),
+    ("CREATE SPATIAL INDEX i ON t (a)", "mysql", "not a geometry there"),
+    ("ALTER TABLE t ADD FULLTEXT KEY i (b)", "postgres", "PostgreSQL has no FULLTEXT index"),
+    ("ALTER TABLE t ALTER a SET DEFAULT (1 + 1)", "mysql", "an expression is not constant"),
+    ("ALTER TABLE t ALTER a SET DEFAULT 5", "postgres", "the column's type at the source is not known"),
+]
+
+
+@pytest.mark.parametrize(("statement", "dialect", "why"), WITHOUT, ids=[f"{one[1]} {one[0]}" for one in WITHOUT])
+def test_what_the_target_goes_without_is_said(statement: str, dialect: Dialect, why: str) -> None:
+    """No row depends on it, so it halts no feed; a target that is stricter than its source would refuse rows."""
+    said: list[str] = []
+    assert at(dialect, statement, DdlRules(say=said.append)) == []
+    assert why in "".join(said)
+
+
+def test_what_ran_once_of_indexes_is_not_taken_back() -> None:
+    """As after a crash between the statement and the note that it ran, at a server that commits it at once."""
+    rename = "ALTER TABLE t RENAME INDEX first TO x, ADD INDEX first (a)"
+    drop = "ALTER TABLE t DROP INDEX x, RENAME INDEX first TO x"
+    both = tuple(SecondaryIndex(name) for name in ("first", "x"))
+    for statement, indexes in ((rename, both), (drop, both[1:])):
+        there = {T: msgspec.structs.replace(table("mysql"), plain_indexes=indexes)}
+        assert translate(read(statement), "mysql", same, there) == [], statement
+    unnamed = {T: msgspec.structs.replace(table("mysql"), plain_indexes=(SecondaryIndex("a", ("a", "b(4)")),))}
+    assert translate(read("ALTER TABLE t ADD INDEX (a, b(4))"), "mysql", same, unnamed) == []
+    (made,) = translate(read("ALTER TABLE t ADD INDEX (a)"), "mysql", same, unnamed)
+    assert made.endswith("ADD INDEX `a_2` (`a`)")
+
+
 def of(ddl: FeedDdl = FeedDdl(), **rule: object) -> DdlRules:
     made = TableRule(source="shop.*", **rule)  # type: ignore[arg-type]
     return DdlRules(ddl, lambda name: made)
@@ -222,6 +291,7 @@ POLICIES = [
     ("DROP TABLE t", "drop_table"), ("RENAME TABLE t TO u", "rename_table"), ("TRUNCATE t", "truncate"),
     ("ALTER TABLE t ADD d int", "add_column"), ("ALTER TABLE t DROP a", "drop_column"),
     ("ALTER TABLE t RENAME COLUMN a TO d", "rename_column"), ("ALTER TABLE t ADD UNIQUE (b)", "keys"),
+    ("CREATE INDEX i ON t (a)", "indexes"), ("ALTER TABLE t ALTER a DROP DEFAULT", "set_default"),
 ]  # fmt: skip
 
 

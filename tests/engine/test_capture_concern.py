@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tidelock.engine.capture.concern import related
@@ -49,3 +50,11 @@ def test_between_sites_what_takes_something_away_would_come_back() -> None:
     own = mapping(("shop.*", "shop.*"))
     found = {kind: related(statement(kind, ACCOUNT), own, between_sites=True).kind for kind in DdlKind}
     assert found == {kind: kind for kind in DdlKind} | {DdlKind.ALTERED: DdlKind.OTHER}
+
+
+def test_what_no_row_depends_on_passes_where_it_is_not_followed() -> None:
+    index = msgspec.structs.replace(statement(DdlKind.ALTERED, ACCOUNT), optional=True)
+    own, shared = mapping(("shop.*", "shop.*")), mapping(("shop.account", "pool.all"), ("shop.note", "pool.all"))
+    assert related(index, own).kind is DdlKind.ALTERED
+    assert related(index, own, between_sites=True).kind is DdlKind.UNRELATED
+    assert related(index, shared).kind is DdlKind.UNRELATED
