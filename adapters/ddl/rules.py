@@ -26,10 +26,12 @@ def _all(name: TableName) -> TableRule:
 
 
 class DdlRules(msgspec.Struct, frozen=True):
-    """The feed's rules.  `select`: the rule of a source table; None where the feed does not take it."""
+    """The feed's rules.  `select`: the rule of a source table; None where the feed does not take it.  `mariadb`: the
+    target is MariaDB, where its dialect is MySQL's."""
 
     policy: FeedDdl = FeedDdl()
     select: Callable[[TableName], TableRule | None] = _all
+    mariadb: bool = False
 
     def takes(self, table: TableName) -> bool:
         """Tells whether the feed takes a source table."""
