@@ -70,6 +70,17 @@ async def take_away(feed: Feed, apply: bool) -> list[PlannedStatement]:
     return plan
 
 
+async def tell_commands(feed: Feed, apply: bool, *, wanted: bool) -> list[PlannedStatement]:
+    """Returns what makes, or drops, that which tells schema changes at the source, and with `apply` does it.  Raises
+    CannotRun, StatementFailed, SourceError."""
+    async with source_inspected(feed) as source:
+        needed = await source.tellers(wanted=wanted)
+    plan = [PlannedStatement("source", one.sql, one.why, one.administrator) for one in needed]
+    if apply:
+        await _at_source(feed, [one for one in plan if one.applied])
+    return plan
+
+
 async def _at_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
     if statements:
         async with source_inspected(feed) as source:

@@ -23,7 +23,7 @@ from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.definition import Definition
-from tidelock.adapters.ports.finding import Finding
+from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import Position, TableName
@@ -69,6 +69,11 @@ class MySqlInspection:
     async def removals(self) -> list[Preparation]:
         """Lists nothing: a feed leaves nothing at MySQL but the grants of its user."""
         return []
+
+    async def tellers(self, *, wanted: bool) -> list[Preparation]:
+        """Raises CannotRun: this log has the statements themselves."""
+        place = self._feed.source_url
+        raise CannotRun(error("commands-logged", f"the log of {place} has statements, so nothing need tell them", ""))
 
     def _unmatched(self) -> list[Finding]:
         return check_patterns(self._feed, self.view.tables, self._grants, self._schemas)

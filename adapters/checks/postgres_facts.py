@@ -10,6 +10,7 @@ import msgspec
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.catalogue import Server
+from tidelock.adapters.postgres.ddl_trigger import FOUND, FUNCTIONS, SCHEMA, CommandTrigger
 from tidelock.adapters.postgres.schema import TableRow
 from tidelock.engine.model.records import TableName
 
@@ -130,7 +131,8 @@ class PublicationFacts(msgspec.Struct, frozen=True):
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
-    """Everything but the columns of tables.  `tables`: all of the database."""
+    """Everything but the columns of tables.  `tables`: all of the database.  `trigger`: the feed's event triggers, as
+    `ddl_trigger.FOUND` reads them; `functions`: those of all feeds that have some."""
 
     server: ServerFacts
     role: Role
@@ -138,6 +140,8 @@ class SourceFacts(msgspec.Struct, frozen=True):
     publication: PublicationFacts | None
     tables: tuple[TableRow, ...]
     sequences: tuple[TableName, ...]
+    trigger: tuple[tuple[str, str, str, bool], ...] = ()
+    functions: tuple[str, ...] = ()
 
     @property
     def folding(self) -> tuple[str, ...]:
@@ -158,6 +162,8 @@ async def read_facts(feed: Feed, server: Server, tables: Sequence[TableRow]) -> 
         publication=await _publication(server, name),
         tables=tuple(tables),
         sequences=tuple(TableName(*row) for row in await server.ask(_SEQUENCES)),
+        trigger=tuple([(*row,) for row in await server.ask(FOUND, SCHEMA, CommandTrigger(name, ()).function)]),
+        functions=tuple([str(row[0]) for row in await server.ask(FUNCTIONS, SCHEMA)]),
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.checks.postgres_commands import check_commands, command_preparations, command_removals
 from tidelock.adapters.checks.postgres_facts import SourceFacts, read_facts
 from tidelock.adapters.checks.postgres_publication import (
     check_publication,
@@ -57,6 +58,7 @@ class PostgresInspection:
             *check_tables(feed, facts, tables),
             *check_publication(feed, facts, tables),
             *check_slot(feed, facts, stored),
+            *check_commands(feed, facts),
         ]
 
     async def preparations(self, stored: Position | None) -> list[Preparation]:
@@ -73,8 +75,14 @@ class PostgresInspection:
         ]
 
     async def removals(self) -> list[Preparation]:
-        """Lists the statements that drop the feed's slot and publication.  Raises CannotRun while the slot is read."""
-        return [*slot_removals(self._feed, self._facts), *publication_removals(self._facts)]
+        """Lists the statements that drop the feed's event triggers, slot and publication.  Raises CannotRun while the
+        slot is read."""
+        feed, facts = self._feed, self._facts
+        return [*slot_removals(feed, facts), *command_removals(feed, facts), *publication_removals(facts)]
+
+    async def tellers(self, *, wanted: bool) -> list[Preparation]:
+        """Lists the statements that make or drop the feed's event triggers.  Raises CannotRun."""
+        return (command_preparations if wanted else command_removals)(self._feed, self._facts)
 
     async def definitions(self) -> dict[TableName, Definition]:
         """Returns what the feed's tables have besides columns and keys.  Raises SourceError."""

@@ -65,6 +65,11 @@ class InspectedSource(Protocol):
         """Lists the statements that undo what `init` or a first run has made at the source.  Raises CannotRun."""
         ...
 
+    async def tellers(self, *, wanted: bool) -> list[Preparation]:
+        """Lists the statements that make, or drop, what tells schema changes in a log that has no statements.  Raises
+        CannotRun."""
+        ...
+
     async def definitions(self) -> dict[TableName, Definition]:
         """Returns what the feed's tables have besides columns and keys."""
         ...

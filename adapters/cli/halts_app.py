@@ -1,6 +1,6 @@
 """The options of `tidelock ddl` and `tidelock log`, which decide about what halted a feed, or will.
 
-Bodies are in `cli.watching`, `cli.planning` and `cli.log_records`.
+Bodies are in `cli.watching`, `cli.planning`, `cli.preparing` and `cli.log_records`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidelock.adapters.cli.options import FeedPath, Json
+from tidelock.adapters.cli.options import Apply, FeedPath, Json
 
 ddl = typer.Typer(no_args_is_help=True, help="Plan schema changes; decide about the statement that halted a feed.")
 log = typer.Typer(no_args_is_help=True, help="Decide about records of the log in Kafka that workers cannot read.")
@@ -49,6 +49,22 @@ def ddl_skip(feed: FeedPath, json: Json = False) -> int:
     from tidelock.adapters.cli.watching import pass_ddl
 
     return pass_ddl(feed, "skipped", json)
+
+
+@ddl.command("install")
+def install_ddl(feed: FeedPath, apply: Apply = False, json: Json = False) -> int:
+    """Print the event triggers by which a PostgreSQL source tells the feed of every schema change, or make them."""
+    from tidelock.adapters.cli.preparing import tell_ddl
+
+    return tell_ddl(feed, apply, json, wanted=True)
+
+
+@ddl.command("remove")
+def remove_ddl(feed: FeedPath, apply: Apply = False, json: Json = False) -> int:
+    """Print what takes these event triggers away, or do it."""
+    from tidelock.adapters.cli.preparing import tell_ddl
+
+    return tell_ddl(feed, apply, json, wanted=False)
 
 
 @log.command("skip")

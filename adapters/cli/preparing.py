@@ -74,6 +74,14 @@ def remove(path: str, apply: bool, json: bool) -> int:
     return _printed(feed, _removal(feed, apply), apply, json, Words("nothing is left of it", "removed"))
 
 
+def tell_ddl(path: str, apply: bool, json: bool, *, wanted: bool) -> int:
+    """Prints, or with `apply` runs, the statements that make or drop what tells schema changes at the source; returns
+    the exit code."""
+    feed = load(path)
+    words = Words("the event triggers are there" if wanted else "there are no event triggers", "")
+    return _printed(feed, _tellers(feed, apply, wanted), apply, json, words)
+
+
 def _printed(
     feed: Feed, planned: Coroutine[Any, Any, list[PlannedStatement]], apply: bool, json: bool, words: Words
 ) -> int:
@@ -95,6 +103,12 @@ async def _removal(feed: Feed, apply: bool) -> list[PlannedStatement]:
     from tidelock.adapters.app.planned import take_away
 
     return await take_away(feed, apply)
+
+
+async def _tellers(feed: Feed, apply: bool, wanted: bool) -> list[PlannedStatement]:
+    from tidelock.adapters.app.planned import tell_commands
+
+    return await tell_commands(feed, apply, wanted=wanted)
 
 
 async def _plan(feed: Feed, apply: bool, indexes: bool) -> list[PlannedStatement]:

@@ -75,7 +75,8 @@ class ChangedTable:
         words = self._words(replace(clause, new=new), old, column, to or column.name)
         reason = _PRESENT_TIME if new.column.kind is Kind.TIMESTAMP and clause.nullable is None else ""
         reason = reason or (clause.automatic and not old.automatic and "numbers are given to rows that have none") or ""
-        reason = reason or changes_values(before, old, new, self._before.sql_mode)
+        if not new.column.type:  # of PostgreSQL's column the reader of its log has told that no value changes
+            reason = reason or changes_values(before, old, new, self._before.sql_mode)
         if not reason and self._type_is_open(column, old, new) and self._dialect == "postgres":
             reason = "PostgreSQL adds bits at the other end" if new.column.kind is Kind.BIT else ""
         if reason:
@@ -153,7 +154,8 @@ class ChangedTable:
         verb = f"MODIFY COLUMN {self._quoted(to)}"
         if column.name != to:
             verb = f"CHANGE COLUMN {self._quoted(column.name)} {self._quoted(to)}"
-        return [(_CHANGE, f"{verb} {type_}{texts} {null}{clause.words}{place}")]
+        words = " AUTO_INCREMENT" if clause.new.column.type and column.automatic else clause.words
+        return [(_CHANGE, f"{verb} {type_}{texts} {null}{words}{place}")]
 
     def _of_postgres(
         self, clause: ChangeColumn, old: FormerColumn | None, column: TargetColumn, to: str, type_open: bool

@@ -18,7 +18,7 @@ from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations
-from tidelock.adapters.ddl.told import told_columns
+from tidelock.adapters.ddl.told import indexed, told_before, told_columns, with_keys_of_new
 from tidelock.adapters.schema.create_table import create_table, identifier, qualified
 from tidelock.adapters.schema.source_table import projected
 from tidelock.engine.model.records import Ddl, TableName
@@ -68,8 +68,7 @@ class _Followed:
                 case CreateLike():
                     made += self._made_like(one)
                 case AlterTable():
-                    made += self._altered(one)
-                    made += self._told(one)
+                    made += self._altered_and_told(one)
         return made + (self._renamed(renames) if renames else [])
 
     def _taken(self, name: TableName) -> TableName | None:
@@ -119,7 +118,15 @@ class _Followed:
         is_bare = without_settings(self._ddl.statement) == self._ddl.statement
         before = Before(self._ddl.former, self._ddl.sql_mode if is_bare else None)
         others = taken_names(self._tables)
+        if self._ddl.told is not None:
+            before, alter = Before(told_before(self._ddl.told)), indexed(alter, there, self._dialect)
         return alter_table(replace(alter, table=table), place, there, self._dialect, self._rules, before, others)
+
+    def _altered_and_told(self, alter: AlterTable) -> list[str]:
+        """Returns what the clauses become, and new columns that no statement says, before the keys that they are of."""
+        altered, new = self._altered(alter), self._told(alter)
+        told = self._ddl.told
+        return [*new, *altered] if told is not None and with_keys_of_new(told, self._ddl.added) else [*altered, *new]
 
     def _there(self, table: TableName) -> tuple[TableName, TargetTable]:
         """Returns the target's table of one of the feed's, with its name.  Raises NotFollowed."""

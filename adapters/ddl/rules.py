@@ -34,11 +34,13 @@ def _logged(words: str) -> None:
 
 class DdlRules(msgspec.Struct, frozen=True):
     """The feed's rules.  `select`: the rule of a source table; None where the feed does not take it.  `say`: tells
-    people what the target goes without, though no row depends on it."""
+    people what the target goes without, though no row depends on it.  `mariadb`: the target is MariaDB, where its
+    dialect is MySQL's."""
 
     policy: FeedDdl = FeedDdl()
     select: Callable[[TableName], TableRule | None] = _all
     say: Callable[[str], None] = _logged
+    mariadb: bool = False
 
     def takes(self, table: TableName) -> bool:
         """Tells whether the feed takes a source table."""

@@ -16,9 +16,10 @@ from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.rules import ALL, DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations, plain
+from tidelock.adapters.ddl.told import of_mysql, told_table
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import create_table, qualified
-from tidelock.adapters.schema.source_table import projected
+from tidelock.adapters.schema.source_table import SourceTable, projected
 from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -103,12 +104,23 @@ def _created(
 ) -> list[str]:
     if not rules.admits("create_table", "CREATE TABLE"):
         return []
-    source, target = created(plain(ddl, "CREATE", "TABLE"), ddl.schema), target_name(ddl.tables[0])
+    source, target, json = _made(ddl), target_name(ddl.tables[0]), JSON[dialect]
     if (rule := rules.select(ddl.tables[0])) is not None:
         source = projected(source, rule.columns, lambda _: {})
     if rules.keeps("drop_table") and target in tables:
         raise NotFollowed(f"the target has {target} still, which it keeps (`lenient`): its rows would be of both")
-    return create_table(source, target, dialect, JSON[dialect], others=tables)
+    if ddl.told is not None:
+        json = ""
+        if dialect == "mysql":
+            source = of_mysql(source, mariadb=rules.mariadb)
+    return create_table(source, target, dialect, json, others=tables)
+
+
+def _made(ddl: Ddl) -> SourceTable:
+    """Returns the table that a statement makes.  Raises NotPlain."""
+    if ddl.told is not None and ddl.told.made is not None:
+        return told_table(ddl.tables[0], ddl.told.made)
+    return created(plain(ddl, "CREATE", "TABLE"), ddl.schema)
 
 
 def _added(

@@ -120,6 +120,7 @@ def _target_column(row: ColumnRow) -> TargetColumn:
         default=default or "auto_increment" in row.extra or "default_generated" in row.extra,
         equality=_equality(row)[0],
         collation=row.collation,
+        automatic="auto_increment" in row.extra,
     )
 
 

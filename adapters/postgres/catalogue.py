@@ -1,6 +1,6 @@
 """The tables of a PostgreSQL server, read from its catalogue: one query a subject for all tables together.
 
-Values are compared by a unique index as the engine compares canonical values only for the types of `_COMPARED`; of all
+Values are compared by a unique index as the engine compares canonical values only for the types of `COMPARED`; of all
 others (floats with -0.0 and NaN, jsonb, ranges, …) the index is opaque.  Deterministic collations compare bytes.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from tidelock.adapters.postgres.column_types import COMPARED
 from tidelock.adapters.schema.tables import Index, assemble
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Equality, ForeignKey, SecondaryIndex, TargetColumn, TargetTable, UniqueKey
@@ -123,10 +124,6 @@ WHERE c.contype = 'f' AND c.conparentid = 0 AND c.confrelid = (
     SELECT p.oid FROM pg_class p JOIN pg_namespace s ON s.oid = p.relnamespace WHERE s.nspname = $1 AND p.relname = $2
 )"""
 
-_NUMBERS = ("int2", "int4", "int8", "numeric", "bool", "bit", "varbit")
-_TEXTS = ("text", "varchar", "bpchar", "enum", "bytea", "uuid", "inet")
-_TIMES = ("date", "time", "timestamp", "timestamptz", "interval")
-_COMPARED = frozenset((*_NUMBERS, *_TEXTS, *_TIMES))
 EXCLUSION, PARTIAL, NULLS_EQUAL = "an exclusion constraint", "partial", "NULLS NOT DISTINCT"
 """Why an index is opaque, or how that begins."""
 
@@ -261,5 +258,5 @@ def _opaque(row: IndexRow) -> str:
         return f"the collation {row.folding} is not deterministic"
     if row.opclass:
         return f"the operator class {row.opclass} has an equality of its own"
-    odd = [kind for kind in row.kinds if kind not in _COMPARED]
+    odd = [kind for kind in row.kinds if kind not in COMPARED]
     return f"values of type {odd[0]} may be equal without being the same" if odd else ""

@@ -55,6 +55,11 @@ SELECT t.oid::bigint, n.nspname::text, t.typname::text, t.typtype::text, t.typba
 FROM wanted w JOIN pg_type t ON t.oid = w.oid JOIN pg_namespace n ON n.oid = t.typnamespace"""
 """Query of pg_type for the types of `$1` and those that they are made of; its rows go to `types_of`."""
 
+_NUMBERS = ("int2", "int4", "int8", "numeric", "bool", "bit", "varbit")
+_TEXTS = ("text", "varchar", "bpchar", "enum", "bytea", "uuid", "inet")
+_TIMES = ("date", "time", "timestamp", "timestamptz", "interval")
+COMPARED: Final = frozenset((*_NUMBERS, *_TEXTS, *_TIMES))
+"""Types whose values a unique index takes as equal exactly where they are the same; `enum`: all of those."""
 _CATALOGUE = "pg_catalog"
 _PADDED = "character("
 _INTEGERS: Final = {"int2": 2, "int4": 4, "int8": 8, "oid": 4}

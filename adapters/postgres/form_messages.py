@@ -16,11 +16,54 @@ from typing import Final
 
 import msgspec
 
+from tidelock.adapters.postgres.column_types import COMPARED
 from tidelock.engine.model.records import TableName
 
 PREFIX: Final = "tidelock.form"
 
-FORMS: Final = """
+# A missing value is an array of one element, whose text is that of the value.  A partitioned table has none: its
+# partitions have it.
+_FILL = """CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] ELSE (
+    SELECT min((l.attmissingval::text::text[])[1])
+    FROM pg_partition_tree(a.attrelid) t JOIN pg_attribute l ON l.attrelid = t.relid AND l.attname = a.attname
+    WHERE t.isleaf AND t.level > 0
+    HAVING bool_and(l.atthasmissing) AND count(DISTINCT l.attmissingval::text) = 1
+) END"""
+_KINDS = ", ".join(f"'{kind}'" for kind in sorted(COMPARED))
+_COMPARES = f"""i.indpred IS NULL AND i.indimmediate AND i.indisvalid AND 0 <> ALL (i.indkey::int2[])
+    AND NOT coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)
+    AND NOT EXISTS (SELECT FROM pg_collation l WHERE l.oid = ANY (i.indcollation::oid[]) AND NOT l.collisdeterministic)
+    AND NOT EXISTS (SELECT FROM pg_opclass o WHERE o.oid = ANY (i.indclass::oid[]) AND NOT o.opcdefault)
+    AND NOT EXISTS (
+        SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+        WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey::int2[])
+            AND (a.attgenerated <> '' OR t.typtype <> 'e' AND t.typname NOT IN ({_KINDS}))
+    )"""
+_FACTS = f"""json_build_array(
+        (
+            SELECT coalesce(json_agg(json_build_array(
+                a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, format_type(a.atttypid, a.atttypmod),
+                NOT a.attnotnull, (a.atthasdef AND a.attgenerated = '') OR a.attidentity <> '', {_FILL}
+            ) ORDER BY a.attnum), '[]')
+            FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        ),
+        (
+            SELECT coalesce(json_agg(json_build_array(
+                x.relname, (
+                    SELECT json_agg(k.number ORDER BY k.place)
+                    FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place) WHERE k.place <= i.indnkeyatts
+                ), i.indisprimary, {_COMPARES}
+            ) ORDER BY x.relname), '[]')
+            FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid
+            WHERE i.indrelid = c.oid AND i.indisunique AND i.indislive
+        ),
+        (
+            SELECT coalesce(json_agg(json_build_array(t.relid::oid::bigint, pg_relation_size(t.relid) = 0)), '[]')
+            FROM pg_partition_tree(c.oid) t WHERE t.isleaf AND t.level > 0
+        )
+    )"""
+
+FORMS: Final = f"""
 SELECT json_build_array(
     c.oid::bigint,
     json_build_array(n.nspname, c.relname),
@@ -43,7 +86,8 @@ SELECT json_build_array(
         FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
         WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attgenerated <> ''
     ),
-    c.relnatts
+    c.relnatts,
+    {_FACTS}
 )::text
 FROM (
     SELECT c.oid
@@ -56,7 +100,8 @@ FROM (
 JOIN pg_class c ON c.oid = chosen.oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')"""
-"""Parameters: JSON of (schema, table) pairs, and of oids.  One text a table that is there: JSON of a `Form`."""
+"""Parameters: JSON of (schema, table) pairs, and of oids.  One text a table that is there: JSON of a `Form`, with its
+`FormFacts`."""
 
 
 def tell(name: TableName, path: tuple[str, ...], quoted: Callable[[str], str]) -> str:

@@ -259,16 +259,49 @@ class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
     spelled: str = ""
 
 
+class ToldColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column of a table that a PostgreSQL source has made.  `expression`: the server computes it by this, and the log
+    has no values of it; '' of any other."""
+
+    column: Column
+    nullable: bool = True
+    expression: str = ""
+
+
+class ToldTable(msgspec.Struct, frozen=True, array_like=True):
+    """A table that a PostgreSQL source has made, without rows.  `uniques`: names and columns of its unique indexes."""
+
+    columns: tuple[ToldColumn, ...]
+    primary_key: tuple[str, ...] = ()
+    uniques: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class ToldUnique(msgspec.Struct, frozen=True, array_like=True):
+    """A unique index that a table of a PostgreSQL source has got, lost, or has under another name.  `before`, `after`:
+    its name then; '': there is none."""
+
+    before: str
+    after: str
+    columns: tuple[str, ...]
+
+
 class ToldChange(msgspec.Struct, frozen=True, array_like=True):
     """Changes that a PostgreSQL source's log tells of a table beside the columns that it has got, without a statement.
 
     `dropped`, `renamed` (from, to): columns.  `gone`: the table itself was dropped.  `name`: it has this one now.
+    What only an event trigger tells: `retyped`: columns under the names that they have now, with the type of before
+    and of now, where no value has changed; the same type twice: it may be NULL now.  `rekeyed`: the columns of the
+    primary key before, and now.  `uniques`: in this order.  `made`: the table is new.
     """
 
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     gone: bool = False
     name: TableName | None = None
+    retyped: tuple[tuple[ToldColumn, ToldColumn], ...] = ()
+    rekeyed: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    uniques: tuple[ToldUnique, ...] = ()
+    made: ToldTable | None = None
 
 
 class FormerColumn(msgspec.Struct, frozen=True, array_like=True):

@@ -43,6 +43,7 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
     `generated`: the target computes it, so it is never written.
     `equality`: how an index over the column compares it.
     `collation`: of a text at MySQL and MariaDB, as they name it; '' where it is not known.
+    `automatic`: AUTO_INCREMENT of MySQL and MariaDB.
     """
 
     name: str
@@ -52,6 +53,7 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
     default: bool = False
     equality: Equality = Equality.EXACT
     collation: str = ""
+    automatic: bool = False
 
 
 class UniqueKey(msgspec.Struct, frozen=True, array_like=True):

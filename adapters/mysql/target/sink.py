@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ddl.shadows import noted
@@ -40,7 +42,7 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.referring_rows import clear
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.stamped_statements import StampedStatements
-from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
 from tidelock.adapters.mysql.target.suspect_scan import SuspectScan
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control
@@ -278,7 +280,8 @@ class MySqlSink(ChunkSink):
             if changed and await self._bookkeeping.has_parked(session, changed, everywhere=bool(votes)):
                 raise rows_first(effect.ddl)
             shadows = await self._bookkeeping.read_shadows(session)
-            statements = translate(effect.ddl, "mysql", self._target_name, there, self._rules, shadows)
+            rules = replace(self._rules, mariadb=session.dialect is Dialect.MARIADB)
+            statements = translate(effect.ddl, "mysql", self._target_name, there, rules, shadows)
             kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
             kept += await self._bookkeeping.copies.moved(session, moved(effect.ddl, self._target_name, self._rules))
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]

@@ -69,6 +69,7 @@ class Assembly(ChunkAssembly):
         origins: bool = False,
         compiled: bool = True,
         images: bool = False,
+        commands: str = "",
     ) -> None:
         use = compiled and UsualMessages is not None
         made: type[PlainStreamState] = StreamState if use else PlainStreamState
@@ -79,6 +80,7 @@ class Assembly(ChunkAssembly):
         self._wanted = wanted
         self._is_marker = is_marker
         self._origins = origins
+        self._commands = commands
         self._handlers: dict[int, Callable[[bytes, int], None]] = {
             messages.INSERT: self._row,
             messages.UPDATE: self._row,
@@ -244,6 +246,8 @@ class Assembly(ChunkAssembly):
                 self._verdict(told.content)
             if told.prefix == form_messages.PREFIX:
                 self.notices.told(told.content)
+            if self._commands and told.prefix == self._commands:
+                self.notices.commanded(told.content, lsn)
             mark = log_marks.read(told.content) if told.prefix == log_marks.PREFIX else None
             if mark is not None:
                 self.state.marks.append(mark)

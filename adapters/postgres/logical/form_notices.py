@@ -5,7 +5,8 @@
 - One that comes when part of its transaction is handed out, or behind rows of the same table, stands where it was met
   and takes no ordinal; it is never applied by itself.  Its form holds behind the row that showed it: a reader that
   begins at the statement meets it again.
-- One that a feed made stands where the feed tells the form, and that message takes an ordinal as a row does.
+- One that a feed made stands where the feed tells the form, and that message takes an ordinal as a row does.  So does
+  one that the feed's event trigger tells, which takes one for each table (`commanded_tables`).
 - One of which no row tells is in the catalogue alone.  A *look* at that is compared once the log is read up to where it
   stood then, and what differs stands between two transactions, as notices of the one that comes next.
 
@@ -15,12 +16,14 @@ is.  The identity of such a statement is the table and the change, wherever it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
 
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.postgres.logical.command_messages import read_command
+from tidelock.adapters.postgres.logical.commanded_tables import CommandedTables
 from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, as_it_was
 from tidelock.adapters.postgres.logical.relations import Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState
@@ -79,20 +82,45 @@ class FormNotices:
     def told(self, content: bytes) -> None:
         """Take the form that a message of the open transaction tells.  What a feed has brought is told in any case: a
         table may be new, or have been so before.  Raises UnsuitableLog, and what the catalogue raises."""
+        message = read_told(content)
+
+        def ddl() -> Ddl | None:
+            if self._assembly.role(message.form.name) is not Role.WANTED:
+                return None
+            change = self._assembly.relations.looked_at(message.form)
+            if change is None and not message.path:
+                return None
+            change = change if change is not None else as_it_was(message.form)
+            return msgspec.structs.replace(self._ddl(change), path=message.path)
+
+        self._in_place(ddl)
+
+    def commanded(self, content: bytes, lsn: int) -> None:
+        """Take what a message of the feed's event trigger says of a command of the open transaction, each table in its
+        turn.  Raises UnsuitableLog, and what the catalogue raises."""
+        tables = CommandedTables(self._assembly.relations, self._assembly.role, read_command(content))
+        for change in tables.changes():
+
+            def ddl(change: Callable[[], FormChange | None] = change) -> Ddl | None:
+                found = change()
+                return None if found is None else self._ddl(msgspec.structs.replace(found, number=lsn))
+
+            self._in_place(ddl)
+
+    def _in_place(self, find: Callable[[], Ddl | None]) -> None:
+        """Take something that a message tells: it takes an ordinal, as a row does, and a statement that it tells stands
+        there."""
         assembly, state = self._assembly, self._assembly.state
         taken = state.ordinal
         state.ordinal += 1
-        message = read_told(content)
-        if taken < state.skip or assembly.role(message.form.name) is not Role.WANTED:
+        if taken < state.skip:
             return
-        change = assembly.relations.looked_at(message.form)
-        if change is not None or message.path:
+        ddl = find()
+        if ddl is not None:
             if state.rows or state.marks:
                 state.ordinal = taken
                 assembly.hand_out_part()
                 state.ordinal = taken + 1
-            change = change if change is not None else as_it_was(message.form)
-            ddl = msgspec.structs.replace(self._ddl(change), path=message.path)
             assembly.statement(ddl, state.ordinal)
             state.parted = True
         self._keep(Position(state.file, state.boundary, state.ordinal))

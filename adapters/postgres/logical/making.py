@@ -48,7 +48,7 @@ def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
         _publish(opened, slot_of(place), tables)
         _drop_unused(opened, slot_of(place))
         begins = identify(opened).place(make_slot(opened, slot_of(place)))
-        forms = read_forms(functools.partial(_asked, opened), tables)
+        forms = read_forms(functools.partial(_asked, opened), tables, slot=slot_of(place))
         opened.run("COMMIT")
         return Beginning(begins, tuple(kept(form, begins) for form in forms))
 

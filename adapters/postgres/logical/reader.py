@@ -29,6 +29,7 @@ import msgspec
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable, UnsuitableLog
 from tidelock.adapters.ports.table_form import TableForm, in_force
+from tidelock.adapters.postgres.ddl_trigger import message_prefix
 from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
 from tidelock.adapters.postgres.logical.chunk_assembly import CHUNK_BYTES
@@ -218,6 +219,7 @@ class LogicalReader:
             self._chunk_rows,
             self._chunk_bytes,
             images=self._images,
+            commands=message_prefix(slot_of(self._place)),
         )
         again = LastRead(self._place, self._start, slot.confirmed, relations)
         stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
@@ -241,7 +243,7 @@ class LogicalReader:
         published = ask(_PUBLISHED, (slot_of(self._place),))
         names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
-        forms = read_forms(ask, names, known)
+        forms = read_forms(ask, names, known, slot_of(self._place))
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
         assembly.notices.look = Look(record_end(lsn_of(end)), forms, known)
         assembly.notices.outrun = False

@@ -20,6 +20,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from tidelock.adapters.postgres.column_types import PostgresType, spelled_type
+from tidelock.adapters.postgres.logical.form_facts import FormFacts
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
 from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName, ToldChange
@@ -51,7 +52,9 @@ class FormColumn(msgspec.Struct, frozen=True, array_like=True):
 
 class Form(msgspec.Struct, frozen=True, array_like=True):
     """Form of a table, by which the next relation message of the same oid is judged.  `computed`: its generated
-    columns, which no message has.  `ever`: how many columns it has had so far, at least; 0: unknown."""
+    columns, which no message has.  `ever`: how many columns it has had so far, at least; 0: unknown.  `facts`: what
+    else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
+    trigger that tells each change of it, so that it holds until a command's message tells another one."""
 
     oid: int
     name: TableName
@@ -59,6 +62,8 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
     primary_key: tuple[str, ...] = ()
     computed: tuple[ComputedColumn, ...] = ()
     ever: int = 0
+    facts: FormFacts | None = None
+    told: bool = False
 
     @property
     def parts(self) -> tuple[object, ...]:
@@ -97,7 +102,7 @@ def changed(
     """Returns what became of a table's form; None where nothing did.  `facts`: of its columns now; `columns`: those of
     `after`.  `certain`: the numbers of all columns are known, so that names say nothing."""
     tables = tuple(dict.fromkeys((before.name, after.name)))
-    number = _number(before, after)
+    number = number_of(before, after)
     if before.oid != after.oid:
         told = f"{after.name} is another table than before: the former was dropped or renamed, and its rows stay"
         return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=True)
@@ -105,32 +110,32 @@ def changed(
         facts = _by_number(after, facts)
     reshaped = told_change(before, after) if certain else None
     if reshaped is not None:
-        harmless, words = [], _computed_otherwise(before, after)
+        harmless, words = [], computed_otherwise(before, after)
         had = {column.number for column in before.columns}
         new = [column for column in after.columns if column.number not in had]
     else:
         harmless = [*_renamed(before, after), *_gone(before, after), *_key_changed(before, after)]
-        words = [*_differences(before, after), *_computed_otherwise(before, after)]
+        words = [*_differences(before, after), *computed_otherwise(before, after)]
         new = [*after.columns[len(before.columns) :]]
     if not harmless and not words and not new and reshaped in (None, ToldChange()):
         return None
-    words += [doubt for column in new if (doubt := _doubt(column, facts.get(column.name), before))]
+    words += [doubt for column in new if (doubt := doubt_of(column, facts.get(column.name), before))]
     if not certain and before.ever:
         words += [f"column {one.name} is new, and the table was changed again since" for one in new if not words]
     if harmless or words:
         told = f"{after.name}: {'; '.join(harmless + words)}"
         return FormChange(after.oid, number, DdlKind.OTHER, told, tables, untold=bool(words))
     by_name = {column.name: column for column in columns}
-    added = tuple(_added(by_name[column.name], facts[column.name].fill) for column in new)
+    added = tuple(added_column(by_name[column.name], facts[column.name].fill) for column in new)
     if reshaped in (None, ToldChange()):
-        return FormChange(after.oid, number, DdlKind.ADD_COLUMN, _statement(after.name, added), tables, added)
+        return FormChange(after.oid, number, DdlKind.ADD_COLUMN, adding_statement(after.name, added), tables, added)
     statement = statements_of(before.name, reshaped, added)
     return FormChange(after.oid, number, DdlKind.ALTERED, statement, tables, added, told=reshaped)
 
 
 def removed(before: Form, name: TableName | None) -> FormChange:
     """Returns the change of a table that is gone, or has a `name` by which it is not wanted."""
-    number = _number(before, None)
+    number = number_of(before, None)
     if name is None:
         told = ToldChange(gone=True)
         statement = statements_of(before.name, told, ())
@@ -141,10 +146,10 @@ def removed(before: Form, name: TableName | None) -> FormChange:
 def as_it_was(form: Form) -> FormChange:
     """Returns what a feed's statement says of a table that has this form, where that is new or as it was."""
     told = f"{form.name} is as a feed's statement says"
-    return FormChange(form.oid, _number(form, form), DdlKind.UNRELATED, told, (form.name,))
+    return FormChange(form.oid, number_of(form, form), DdlKind.UNRELATED, told, (form.name,))
 
 
-def _number(before: Form, after: Form | None) -> int:
+def number_of(before: Form, after: Form | None) -> int:
     """Returns what tells this change from others, the same wherever it is met."""
     told = msgspec.json.encode((before.parts, after.parts if after is not None else None))
     return xxh3_64_intdigest(told) & _POSITIVE
@@ -183,7 +188,7 @@ def statements_of(table: TableName, told: ToldChange, added: Sequence[AddedColum
         for name, to in told.renamed
     ]
     if added:
-        made.append(_statement(table, added))
+        made.append(adding_statement(table, added))
     if told.name is not None and told.name.schema != table.schema:
         made.append(f"ALTER TABLE {place} SET SCHEMA {quote_identifier(told.name.schema)}")
         place = f"{quote_identifier(told.name.schema)}.{quote_identifier(table.table)}"
@@ -198,7 +203,7 @@ def _by_number(form: Form, facts: Mapping[str, ColumnFacts]) -> dict[str, Column
     return {column.name: of_number[column.number] for column in form.columns if column.number in of_number}
 
 
-def _added(column: Column, fill: str | None) -> AddedColumn:
+def added_column(column: Column, fill: str | None) -> AddedColumn:
     """Raises ValueError for a text that is no value."""
     return AddedColumn(column) if fill is None else AddedColumn(column, reading(code(column))(fill.encode()), fill)
 
@@ -245,7 +250,7 @@ def _differences(before: Form, after: Form) -> list[str]:
     return words
 
 
-def _computed_otherwise(before: Form, after: Form) -> list[str]:
+def computed_otherwise(before: Form, after: Form) -> list[str]:
     was = {column.name: column.expression for column in before.computed}
     return [
         f"column {column.name} was computed by {was[column.name]}, and is by {column.expression}"
@@ -254,7 +259,7 @@ def _computed_otherwise(before: Form, after: Form) -> list[str]:
     ]
 
 
-def _doubt(column: FormColumn, facts: ColumnFacts | None, before: Form) -> str:
+def doubt_of(column: FormColumn, facts: ColumnFacts | None, before: Form) -> str:
     """Returns why it is not certain which value a new column has in old rows; '' where it is."""
     if column.number in {computed.number for computed in before.computed}:
         return f"column {column.name} {column.spelled} was computed, and is not any more: what rows have in it stays"
@@ -272,7 +277,7 @@ def _doubt(column: FormColumn, facts: ColumnFacts | None, before: Form) -> str:
     return ""
 
 
-def _statement(name: TableName, added: Sequence[AddedColumn]) -> str:
+def adding_statement(name: TableName, added: Sequence[AddedColumn]) -> str:
     actions = [
         f"ADD COLUMN {quote_identifier(new.column.name)} {new.column.type}"
         + ("" if new.fill is None else f" DEFAULT {_literal(new.spelled)}")

@@ -18,10 +18,13 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.column_types import PostgresType, column_of
 from tidelock.adapters.postgres.logical.column_numbers import numbers_of
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
+from tidelock.adapters.postgres.logical.form_facts import ColumnState
 from tidelock.adapters.postgres.logical.messages import Relation, Type
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
 from tidelock.adapters.postgres.logical.relation_changes import (
@@ -35,7 +38,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
 )
 from tidelock.adapters.postgres.logical.row_reader import RowReader
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import Column, ReplicaIdentity, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, ReplicaIdentity, Shape, TableName
 
 Catalogue: TypeAlias = Callable[[int, Sequence[int]], RelationCatalogue]
 """Facts of a table, by its oid, and of these types: `functools.partial(read_relation, ask)`."""
@@ -139,6 +142,10 @@ class Relations:
             return self.lost(former, name) if former is not None and role_of(former.name) is Role.WANTED else None
         facts = self._catalogue(relation.oid, [column.type for column in relation.columns])
         types = self._all_types(relation, facts)
+        if former is not None and role is Role.WANTED and told_as(relation, former):
+            facts = replace(facts, primary_key=former.primary_key)
+            self._note(relation.oid, role, _shape(relation, name, facts, types))
+            return None
         form, certain = _form(relation, name, facts, types, former or self._named(name))
         shape = _shape(relation, name, facts, types)
         self._note(relation.oid, role, shape)
@@ -151,12 +158,42 @@ class Relations:
         if known is None:
             return self._compared(form, RelationCatalogue(), ())
         if known.parts == form.parts:
+            if known.told != form.told or known.facts is None or (form.told and known.facts != form.facts):
+                self.take(form)
             return None
         facts = self._catalogue(form.oid, [column.type for column in form.columns])
-        told = [PostgresType(column.type, "", column.spelled) for column in form.columns]
-        types = {**{type_.oid: type_ for type_ in told}, **facts.types}
-        columns = [column_of(column.name, types[column.type], column.modifier) for column in form.columns]
-        return self._compared(form, facts, columns)
+        return self._compared(form, facts, list(self._columns(form.columns, facts).values()))
+
+    def known(self, oid: int, name: TableName | None = None) -> Form | None:
+        """Returns the form of a table, by its oid, or of the one that had its name last."""
+        found = self._forms.get(oid)
+        return found if found is not None or name is None else self._named(name)
+
+    def take(self, form: Form) -> None:
+        """Take a form that the log tells, whatever was known."""
+        former = self._forms.get(form.oid)
+        if former is not None:
+            self._forget(former)
+        self._forms[form.oid] = form
+        self._oids[form.name] = form.oid
+        self.learned[form.oid] = (form.name, form)
+
+    def columns(self, form: Form) -> dict[int, Column]:
+        """Returns the columns of a form by their numbers, with those that the server computes.  Raises what the
+        catalogue raises."""
+        columns = form.columns if form.facts is None else form.facts.columns
+        return self._columns(columns, self._catalogue(form.oid, [column.type for column in columns]))
+
+    def _columns(
+        self, columns: Sequence[FormColumn | ColumnState], facts: RelationCatalogue
+    ) -> dict[int, Column]:
+        """Returns columns by their numbers; of a type that was dropped since, no more than its name is known."""
+        return {
+            one.number: column_of(one.name, facts.types[one.type], one.modifier)
+            if one.type in facts.types
+            else Column(one.name, Kind.OTHER, type=one.spelled)
+            for one in columns
+        }
 
     def lost(self, former: Form, name: TableName | None) -> FormChange:
         """Take that a table is not there any more, or has a `name` by which it is not wanted."""
@@ -209,6 +246,15 @@ class Relations:
         return found
 
 
+def told_as(relation: Relation, form: Form) -> bool:
+    """Tells whether a message has the columns of the form that a command's message told last: then it is that form,
+    whatever the catalogue has by now."""
+    if not form.told or form.name != TableName(relation.schema, relation.name):
+        return False
+    told = [(column.name, column.type, column.modifier) for column in relation.columns]
+    return told == [(column.name, column.type, column.modifier) for column in form.columns]
+
+
 def _key(columns: Sequence[FormColumn], facts: RelationCatalogue, *, certain: bool) -> tuple[str, ...]:
     """Returns the primary key of now, by the names that its columns have in a message whose numbers are `certain`."""
     names = {column.number: column.name for column in columns} if certain else {}
@@ -244,7 +290,8 @@ def _form(
     told = set(names)
     computed = tuple(column for column in same.computed if column.name not in told)
     key = _key(columns, facts, certain=numbers.certain) if facts.columns else same.primary_key
-    return Form(relation.oid, name, columns, key, computed, numbers.ever or same.ever), numbers.certain
+    ever = numbers.ever or same.ever
+    return Form(relation.oid, name, columns, key, computed, ever, same.facts), numbers.certain
 
 
 def _shape(

@@ -14,6 +14,7 @@ import msgspec
 
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.postgres.ddl_trigger import FOUND, SCHEMA, CommandTrigger, whole
 from tidelock.adapters.postgres.form_messages import FORMS
 from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.engine.model.errors import RESYNC
@@ -33,10 +34,18 @@ _TOLD: Final = msgspec.json.Decoder(ToldForm)
 _FORM: Final = msgspec.json.Decoder(Form)
 
 
-def read_forms(ask: Rows, names: Iterable[TableName], oids: Iterable[int] = ()) -> list[Form]:
-    """Returns the forms of the tables of these names and oids that are there, by name.  Raises what `ask` raises."""
+def read_forms(ask: Rows, names: Iterable[TableName], oids: Iterable[int] = (), slot: str = "") -> list[Form]:
+    """Returns the forms of the tables of these names and oids that are there, by name.  `slot`: of the feed, whose
+    event trigger may be there.  Raises what `ask` raises."""
+    told = bool(slot) and is_there(ask, slot)  # first: no change of a form comes in between untold
     values = [msgspec.json.encode([*chosen]).decode() for chosen in (names, oids)]
-    return sorted((_FORM.decode(words) for (words,) in ask(FORMS, values)), key=lambda form: form.name)
+    forms = (msgspec.structs.replace(_FORM.decode(words), told=told) for (words,) in ask(FORMS, values))
+    return sorted(forms, key=lambda form: form.name)
+
+
+def is_there(ask: Rows, slot: str) -> bool:
+    """Tells whether the feed of this slot has an event trigger that tells every command.  Raises what `ask` raises."""
+    return whole(ask(FOUND, (SCHEMA, CommandTrigger(slot, ()).function)))
 
 
 def read_told(content: bytes) -> ToldForm:
