@@ -21,7 +21,7 @@ from bench.harness.workload.shop import Shop
 
 @pytest.fixture(params=["postgres", "mysql"])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mariadb: Server) -> Rig:
-    return make_rig(mariadb, request.getfixturevalue(request.param), "feed", lanes=4)
+    return make_rig(mariadb, request.getfixturevalue(request.param), "feed", lanes=2)
 
 
 PROOF = pytest.mark.proof
@@ -102,7 +102,7 @@ def test_a_pattern_takes_all_tables_of_a_database(rig: Rig) -> None:
 def test_tables_that_are_not_selected_are_left_alone(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
-    rig = make_rig(mariadb, postgres, "feed", lanes=4)
+    rig = make_rig(mariadb, postgres, "feed", lanes=2)
     workload = rig.make(Family())
     rig.at_source("CREATE TABLE noise (id int PRIMARY KEY, v longtext)")
     rig.rules = [{"source": f"{rig.schema}.parent"}, {"source": f"{rig.schema}.child"}]
@@ -143,7 +143,7 @@ def test_a_signal_ends_a_run_cleanly(
     number: signal.Signals, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
     port = free_port()
-    rig = make_rig(mariadb, postgres, "ended", lanes=4, http=f"127.0.0.1:{port}")
+    rig = make_rig(mariadb, postgres, "ended", lanes=2, http=f"127.0.0.1:{port}")
     workload = rig.make(Churn())
     work = rig.work(workload, 100_000, 1, 1000)
     process = rig.run()
@@ -200,7 +200,7 @@ def alive(pid: int) -> bool:
 def test_a_recorded_run_is_replayed(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
-    rig = make_rig(mariadb, postgres, "journal", lanes=4, journal=str(tmp_path / "run.journal"))
+    rig = make_rig(mariadb, postgres, "journal", lanes=2, journal=str(tmp_path / "run.journal"))
     rig.load(rig.make(Churn()), 1000)
     rig.catch_up()
     once, again = (tidelock("replay", str(tmp_path / "run.journal")) for _ in range(2))

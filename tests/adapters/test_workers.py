@@ -30,7 +30,7 @@ from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 
 GROUPS = 3
-RATE = 400
+RATE = 200
 
 Make = Callable[..., Workers]
 
@@ -270,7 +270,6 @@ def count_statements(rig: Rig) -> None:
     )
 
 
-@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.parametrize(
     "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "coordinator killed"]
 )
