@@ -61,6 +61,7 @@ TOGETHER = (
     ("test_copier.py",),
     ("test_kafka_connection.py", "test_check_log.py"),
     ("test_log_identity.py",),
+    ("test_postgres_visible.py",),
 )
 LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
 

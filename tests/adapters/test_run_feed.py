@@ -91,7 +91,7 @@ def test_a_pattern_takes_all_tables_of_a_database(rig: Rig) -> None:
         {"source": f"{rig.schema}.other", "target": f"{rig.schema}.elsewhere"},
         {"source": f"{rig.schema}.*", "target": f"{rig.schema}.to_*", "weight": 10},
     ]
-    rig.load(workload, 3000)
+    rig.load(workload, 1000)
     rig.catch_up()
     pairs = [Pair(f"{rig.schema}.{table}", f"{rig.schema}.to_{table}") for table in workload.tables]
     differences = compare(rig.source, rig.target, [*pairs, Pair(f"{rig.schema}.other", f"{rig.schema}.elsewhere")])
@@ -107,9 +107,9 @@ def test_tables_that_are_not_selected_are_left_alone(
     rig.at_source("CREATE TABLE noise (id int PRIMARY KEY, v longtext)")
     rig.rules = [{"source": f"{rig.schema}.parent"}, {"source": f"{rig.schema}.child"}]
     rig.at_source("INSERT INTO noise SELECT seq, REPEAT('x', 1000) FROM seq_1_to_3000")
-    rig.load(workload, 2000)
+    rig.load(workload, 800)
     rig.at_source("ALTER TABLE noise DROP COLUMN v", "RENAME TABLE noise TO louder", "DROP TABLE louder")
-    rig.load(workload, 1000, seed=2)
+    rig.load(workload, 400, seed=2)
     rig.catch_up()
     rig.assert_exact()
 
