@@ -61,6 +61,7 @@ TOGETHER = (
     ("test_copier.py",),
     ("test_kafka_connection.py", "test_check_log.py"),
     ("test_log_identity.py",),
+    ("test_postgres_visible.py",),
 )
 LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
 
@@ -285,11 +286,14 @@ def make_workers(make_rig: Callable[..., Rig], kafka: Broker) -> Iterator[Callab
 
 @pytest.fixture
 def make_rig(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
-    """`make_rig(mariadb, postgres, "name", lanes=4, http="…")`: a schema at both ends, and a feed between them."""
+    """`make_rig(mariadb, postgres, "name", lanes=4, http="…")`: a schema at both ends, and a feed between them.
+
+    Two lanes, if nothing else is said: each costs a session in each run.
+    """
     with ExitStack() as stack:
 
         def make(source: Server, target: Server, name: str, **options: Any) -> Rig:
-            rig = Rig(source, target, tmp_path, name, **options)
+            rig = Rig(source, target, tmp_path, name, **{"lanes": 2, **options})
             stack.callback(rig.close)
             return rig
 

@@ -242,7 +242,12 @@ async def _run(
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
         progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
-    first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
+    forms = KeptForms(feed, 0, taken.epoch)
+    async with session(feed.target_url) as target:
+        book = Books(feed, target)
+        first_copy = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
+        if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
+            progress.message(FORMS_UNKNOWN)
     checkpoint = await adopted(feed, sink, taken, start, progress.message)
     taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
@@ -254,9 +259,6 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
-    forms = KeptForms(feed, 0, taken.epoch)
-    if not await forms.read(taken.checkpoint) and begun and keeps_for_us(feed.source_url):
-        progress.message(FORMS_UNKNOWN)
     log = EmbeddedLog(
         lambda at, further, stored: order_of(
             feed,
@@ -356,11 +358,6 @@ async def _ask_target(
         asks = keeps_for_us(feed.source_url) and not findings
         begun = not asks or await has_place(feed, target)
         return findings, over, await tables_there(feed, target), begun
-
-
-async def _resync_pending(feed: Feed) -> bool:
-    async with session(feed.target_url) as target:
-        return await resync_pending(Books(feed, target))
 
 
 async def fix_start(feed: Feed) -> Position | None:

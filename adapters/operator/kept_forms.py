@@ -34,18 +34,16 @@ class KeptForms:
         """Returns the forms that are kept."""
         return self._known.all
 
-    async def read(self, checkpoint: Position, *, ahead: bool = False) -> bool:
+    async def read(self, book: Books, checkpoint: Position, *, ahead: bool = False) -> bool:
         """Reads what is kept, and removes all but the forms in force at the checkpoint.  Returns whether any was.
 
         `ahead`: the log was read beyond the checkpoint for good, so the forms behind it stay too.  Raises TargetError.
         """
-        async with session(self._feed.target_url) as target:
-            book = Books(self._feed, target)
-            found = await _read(book)
-            known = self._known = KnownForms(found)
-            gone = [] if ahead else known.forget_behind(checkpoint)
-            for form in (*gone, *known.forget_replaced(checkpoint)):
-                await _remove(book, form)
+        found = await _read(book)
+        known = self._known = KnownForms(found)
+        gone = [] if ahead else known.forget_behind(checkpoint)
+        for form in (*gone, *known.forget_replaced(checkpoint)):
+            await _remove(book, form)
         return bool(found)
 
     async def read_on(self, place: Position) -> None:

@@ -14,8 +14,10 @@ from typing import Any, Final
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.kept_forms import KeptForms
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.adapters.wiring.session import session
 from tidelock.engine.model.records import Position
 
 AGAIN_SECONDS: Final = 1.0
@@ -25,13 +27,15 @@ class PublisherForms:
     """`epoch`: the coordinator's; what one that is over would keep is not kept."""
 
     def __init__(self, feed: Feed, epoch: int) -> None:
+        self._feed = feed
         self._kept = KeptForms(feed, COORDINATOR, epoch)
         self._read = False
 
     async def all(self, checkpoint: Position) -> tuple[TableForm, ...]:
         """Returns those that a reader may need that begins at the checkpoint or behind it.  Raises TargetError."""
         if not self._read:
-            await self._kept.read(checkpoint, ahead=True)
+            async with session(self._feed.target_url) as target:
+                await self._kept.read(Books(self._feed, target), checkpoint, ahead=True)
             self._read = True
         return self._kept.all
 

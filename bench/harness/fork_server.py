@@ -39,6 +39,8 @@ MESSAGE_BYTES: Final = 1 << 20
 DESCRIPTORS: Final = 3
 # What only builds or documents.
 NOT_NEEDED: Final = tuple(f"tidelock.adapters.{name}" for name in ("compiled.build", "compiled.wheel", "reference"))
+# What libraries import when they are first used, and what a command imports once it has begun.
+LATE: Final = ("pydantic.type_adapter", "rich.console", "rich.table", "typer._adapters", "uvloop")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,8 @@ def import_product() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(NOT_NEEDED):
                 importlib.import_module(module.name)
+    for name in LATE:
+        importlib.import_module(name)
 
 
 def serve(owner: socket.socket) -> Request:

@@ -21,7 +21,7 @@ ELSEWHERE = ("CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.other (v text)")
 
 def made(make_rig: Callable[..., Rig], source: Server, target: Server, name: str, **options: Any) -> Rig:
     """A feed whose slot is there."""
-    rig = make_rig(source, target, name, lanes=options.pop("lanes", 4), **options)
+    rig = make_rig(source, target, name, **options)
     rig.table("item", ITEM)
     rig.at_source("ALTER TABLE item REPLICA IDENTITY FULL")
     rig.catch_up()

@@ -118,7 +118,7 @@ def test_drawn_statements(
 ) -> None:
     source, target = (request.getfixturevalue(name) for name in pair)
     rng = random.Random(seed)
-    rig = make_rig(source, target, "drawn", lanes=4, consistency=rng.choice(("row", "transaction")))
+    rig = make_rig(source, target, "drawn", lanes=2, consistency=rng.choice(("row", "transaction")))
     rig.rules = [{"source": f"{rig.schema}.*"}]
     rig.catch_up()
     drawing = Drawing(rig, Draw(seed, swaps=pair[1] == "postgres", maria=pair[0] == "mariadb"), rng)

@@ -66,20 +66,20 @@ async def test_forms_of_tables_are_kept_by_their_owner_up_to_the_checkpoint(feed
     await begin_anew(Books(feed, target), [form(9, 5, "of a feed before")])
     await begin_anew(Books(feed, target), [old, form(2, 10, "other")])
     await own(target, feed)
-    ours, others = KeptForms(feed, 0, 3), KeptForms(feed, 0, 2)
-    assert await ours.read(Position("7/1", 10))
+    book, ours, others = Books(feed, target), KeptForms(feed, 0, 3), KeptForms(feed, 0, 2)
+    assert await ours.read(book, Position("7/1", 10))
     await others.keep([form(3, 15, "of an owner before")])
     await ours.keep([new, gone])
     await ours.keep([new])
     assert set(ours.all) == {old, new, form(2, 10, "other"), gone}
     assert in_force(ours.all, Position("7/1", 20, 2)) == [old, gone], "behind a place inside a transaction"
-    assert await others.read(Position("7/1", 20, 3)) and set(others.all) == {new, gone}
-    assert await ours.read(Position("7/1", 15)) and ours.all == (), "what is told anew is not kept"
-    assert not await ours.read(Position("7/1", 30))
+    assert await others.read(book, Position("7/1", 20, 3)) and set(others.all) == {new, gone}
+    assert await ours.read(book, Position("7/1", 15)) and ours.all == (), "what is told anew is not kept"
+    assert not await ours.read(book, Position("7/1", 30))
     await begin_anew(Books(feed, target), [old, new, form(2, 10, "other")])
     await replace_behind(Books(feed, target), Position("7/2", 15))
     moved = TableForm(1, new.table, Position("7/2", 15), new.words)
-    assert await ours.read(Position("7/2", 15)) and set(ours.all) == {moved, form(2, 10, "other")}
+    assert await ours.read(book, Position("7/2", 15)) and set(ours.all) == {moved, form(2, 10, "other")}
 
 
 async def park(

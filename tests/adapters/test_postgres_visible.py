@@ -25,12 +25,23 @@ T = TableName("public", "t")
 BRIEF = 0.3  # seconds, where an error is waited for
 
 
+@pytest.fixture(scope="module")
+def own() -> Iterator[Postgres]:
+    """A server whose settings change."""
+    with Postgres(extra=["--max-prepared-transactions=5"]) as made:
+        yield made
+
+
 @pytest.fixture
-def server(make_postgres: Callable[..., Postgres]) -> Postgres:
-    made = make_postgres(extra=["--max-prepared-transactions=5"])
-    made.execute("CREATE TABLE t (id int)")
-    made.execute("SELECT pg_create_logical_replication_slot('seen', 'test_decoding')")
-    return made
+def server(own: Postgres) -> Iterator[Postgres]:
+    """The server with an empty table and a slot that has its log, and nothing else."""
+    own.execute("CREATE TABLE t (id int)")
+    own.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
+    own.execute("SELECT pg_create_logical_replication_slot('seen', 'test_decoding')")
+    yield own
+    own.execute("DROP TABLE IF EXISTS t, other, parted")
+    own.execute("DROP ROLE reader")
+    own.execute("SELECT pg_drop_replication_slot('seen')")
 
 
 def of(server: Postgres, user: str = "postgres") -> Endpoint:
@@ -103,7 +114,6 @@ def test_a_session_idle_in_its_transaction_is_not_waited_for(server: Postgres) -
 
 
 def test_who_cannot_tell_idle_sessions_apart_is_told_what_to_grant(server: Postgres) -> None:
-    server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
     place = of(server, "reader")
     with contextlib.closing(server.connect()) as writer:
         writer.execute_script("BEGIN; INSERT INTO t VALUES (1)")
@@ -117,7 +127,6 @@ def test_who_cannot_tell_idle_sessions_apart_is_told_what_to_grant(server: Postg
 
 
 def test_writers_of_other_tables_and_readers_are_not_waited_for(server: Postgres) -> None:
-    server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
     server.execute("CREATE TABLE other (id int)")
     with contextlib.closing(server.connect()) as writer:
         writer.execute_script("BEGIN; INSERT INTO other VALUES (1); SELECT * FROM t; LOCK TABLE t IN SHARE MODE")
@@ -125,7 +134,6 @@ def test_writers_of_other_tables_and_readers_are_not_waited_for(server: Postgres
 
 
 def test_writers_of_a_partition_are_waited_for(server: Postgres) -> None:
-    server.execute("CREATE ROLE reader LOGIN REPLICATION PASSWORD 'secret'")
     server.execute("CREATE TABLE parted (id int) PARTITION BY RANGE (id)")
     server.execute("CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (9)")
     with contextlib.closing(server.connect()) as writer:

@@ -44,7 +44,7 @@ def test_a_run_begun_anew_holds_no_machine_of_before(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
     """Its journal of a megabyte is full again and again."""
-    rig = make_rig(mariadb, postgres, "anew", lanes=4, journal=str(tmp_path / "journal"), journal_mb=1)
+    rig = make_rig(mariadb, postgres, "anew", lanes=2, journal=str(tmp_path / "journal"), journal_mb=1)
     rig.table("note", "id bigint PRIMARY KEY, note varchar(900)")
     rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 800) FROM seq_1_to_{ROWS}")
     ran = subprocess.run(
@@ -97,7 +97,7 @@ def test_a_server_that_is_away_between_two_machines_is_waited_for(
     source, target = make_mariadb(), make_postgres()
     port = free_port()
     journal = {"journal": str(tmp_path / "journal"), "journal_mb": 1}
-    rig = make_rig(source, target, "away", lanes=4, http=f"127.0.0.1:{port}", **journal)
+    rig = make_rig(source, target, "away", lanes=2, http=f"127.0.0.1:{port}", **journal)
     rig.table("note", "id bigint PRIMARY KEY, note varchar(900)")
     rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 800) FROM seq_1_to_{ROWS}")
     away = source if end == "source" else target

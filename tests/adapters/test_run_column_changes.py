@@ -38,7 +38,7 @@ PAIRS = [("mysql", "postgres"), ("mysql", "mariadb")]
 @pytest.fixture(params=PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     source, target = (request.getfixturevalue(name) for name in request.param)
-    made = make_rig(source, target, "modified", lanes=4)
+    made = make_rig(source, target, "modified", lanes=2)
     made.table("item", ITEM, AT_POSTGRES if request.param[1] == "postgres" else None)
     made.rules = [{"source": f"{made.schema}.*"}]
     return made

@@ -57,7 +57,7 @@ PAIRS = [("mysql", "postgres"), ("mysql", "mariadb"), ("mariadb", "postgres")]
 @pytest.fixture(params=PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     source, target = (request.getfixturevalue(name) for name in request.param)
-    made = make_rig(source, target, "converted", lanes=4)
+    made = make_rig(source, target, "converted", lanes=2)
     made.rules = [{"source": f"{made.schema}.*"}]
     return made
 

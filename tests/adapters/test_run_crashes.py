@@ -148,7 +148,7 @@ def test_the_source_restarts_and_its_log_rotates(
     make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server
 ) -> None:
     source = make_mariadb(extra=["--max-binlog-size=16384"], durable=True)
-    rig = make_rig(source, postgres, "source", lanes=4)
+    rig = make_rig(source, postgres, "source", lanes=2)
     workload = rig.make(Churn())
     rig.load(workload, 400)
     process = rig.run()
@@ -173,7 +173,7 @@ def test_start_from_a_gtid_set(
     kind: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest
 ) -> None:
     source: Server = request.getfixturevalue(kind)
-    rig = make_rig(source, postgres, "gtid", lanes=4)
+    rig = make_rig(source, postgres, "gtid", lanes=2)
     workload = rig.make(Churn())
     variable = "@@gtid_binlog_pos" if kind == "mariadb" else "@@gtid_executed"
     gtids = source.execute(f"SELECT {variable}")[0][0].replace("\n", "")
@@ -210,7 +210,7 @@ def test_a_mysql_target_that_forgets_its_last_commits_in_a_crash(
     """Its log reaches the disk only when something else makes it; the feed goes on by itself, from what is there."""
     lazy = ["--innodb-flush-log-at-trx-commit=0", "--innodb-flush-log-at-timeout=2700", "--skip-log-bin"]
     target = make_mariadb(extra=lazy)
-    rig = make_rig(mariadb, target, "lazy", lanes=4)
+    rig = make_rig(mariadb, target, "lazy", lanes=2)
     rig.table("t", "id int PRIMARY KEY, v int UNIQUE")
     process = rig.run()
     told = "lost transactions it had reported as committed"

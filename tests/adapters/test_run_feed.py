@@ -22,7 +22,7 @@ from bench.harness.workload.shop import Shop
 
 @pytest.fixture(params=["postgres", "mysql"])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mariadb: Server) -> Rig:
-    return make_rig(mariadb, request.getfixturevalue(request.param), "feed", lanes=4)
+    return make_rig(mariadb, request.getfixturevalue(request.param), "feed", lanes=2)
 
 
 PROOF = pytest.mark.proof
@@ -92,7 +92,7 @@ def test_a_pattern_takes_all_tables_of_a_database(rig: Rig) -> None:
         {"source": f"{rig.schema}.other", "target": f"{rig.schema}.elsewhere"},
         {"source": f"{rig.schema}.*", "target": f"{rig.schema}.to_*", "weight": 10},
     ]
-    rig.load(workload, 3000)
+    rig.load(workload, 1000)
     rig.catch_up()
     pairs = [Pair(f"{rig.schema}.{table}", f"{rig.schema}.to_{table}") for table in workload.tables]
     differences = compare(rig.source, rig.target, [*pairs, Pair(f"{rig.schema}.other", f"{rig.schema}.elsewhere")])
@@ -103,14 +103,14 @@ def test_a_pattern_takes_all_tables_of_a_database(rig: Rig) -> None:
 def test_tables_that_are_not_selected_are_left_alone(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
-    rig = make_rig(mariadb, postgres, "feed", lanes=4)
+    rig = make_rig(mariadb, postgres, "feed", lanes=2)
     workload = rig.make(Family())
     rig.at_source("CREATE TABLE noise (id int PRIMARY KEY, v longtext)")
     rig.rules = [{"source": f"{rig.schema}.parent"}, {"source": f"{rig.schema}.child"}]
     rig.at_source("INSERT INTO noise SELECT seq, REPEAT('x', 1000) FROM seq_1_to_3000")
-    rig.load(workload, 2000)
+    rig.load(workload, 800)
     rig.at_source("ALTER TABLE noise DROP COLUMN v", "RENAME TABLE noise TO louder", "DROP TABLE louder")
-    rig.load(workload, 1000, seed=2)
+    rig.load(workload, 400, seed=2)
     rig.catch_up()
     rig.assert_exact()
 
@@ -144,7 +144,7 @@ def test_a_signal_ends_a_run_cleanly(
     number: signal.Signals, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
     port = free_port()
-    rig = make_rig(mariadb, postgres, "ended", lanes=4, http=f"127.0.0.1:{port}")
+    rig = make_rig(mariadb, postgres, "ended", lanes=2, http=f"127.0.0.1:{port}")
     workload = rig.make(Churn())
     work = rig.work(workload, 100_000, 1, 1000)
     process = rig.run()
@@ -206,7 +206,7 @@ def alive(pid: int) -> bool:
 def test_a_recorded_run_is_replayed(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
-    rig = make_rig(mariadb, postgres, "journal", lanes=4, journal=str(tmp_path / "run.journal"))
+    rig = make_rig(mariadb, postgres, "journal", lanes=2, journal=str(tmp_path / "run.journal"))
     rig.load(rig.make(Churn()), 1000)
     rig.catch_up()
     once, again = (tidelock("replay", str(tmp_path / "run.journal")) for _ in range(2))

@@ -86,7 +86,7 @@ def test_three_migrations_under_load(
     takes: str,
     tmp_path: Path,
 ) -> None:
-    rig = make_rig(mysql, request.getfixturevalue(target), "ghost", lanes=4)
+    rig = make_rig(mysql, request.getfixturevalue(target), "ghost", lanes=2)
     rig.table(
         "orders", "id int PRIMARY KEY, v int, mail varchar(40), old varchar(20), KEY by_mail (mail)",
         "id int PRIMARY KEY, v int, mail varchar(40), old varchar(20)",

@@ -15,7 +15,7 @@ OPERATOR = 4
 @pytest.fixture
 def notes(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> Rig:
     """A text column that MariaDB fills with a NUL, which no PostgreSQL text holds."""
-    rig = make_rig(mariadb, postgres, "notes", lanes=4)
+    rig = make_rig(mariadb, postgres, "notes", lanes=2)
     columns = "id bigint PRIMARY KEY, code varchar(20) UNIQUE, body varchar(200), day {}"
     rig.table("note", columns.format("datetime"), columns.format("timestamp"))
     return rig
@@ -56,7 +56,7 @@ def test_a_retry_succeeds_once_the_cause_is_mended(
     target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
 ) -> None:
     """The target's constraint refuses the row; without it, the retry brings the row and its later changes."""
-    notes = make_rig(mariadb, request.getfixturevalue(target), "notes", lanes=4)
+    notes = make_rig(mariadb, request.getfixturevalue(target), "notes", lanes=2)
     notes.table("note", "id bigint PRIMARY KEY, code varchar(20) UNIQUE, body varchar(200), n int")
     notes.catch_up()  # `check` would refuse a first run
     notes.at_target("ALTER TABLE note ADD CONSTRAINT calm CHECK (body <> 'loud')")
@@ -162,7 +162,7 @@ def test_schema_changes_are_applied_under_load(
 def test_another_alter_halts_until_the_operator_says(
     word: str, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
-    rig = make_rig(mariadb, postgres, "altered", lanes=4)
+    rig = make_rig(mariadb, postgres, "altered", lanes=2)
     rig.table("account", "id int PRIMARY KEY, v int, unused int")
     rig.at_source("INSERT INTO account SELECT seq, seq, 0 FROM seq_1_to_300")
     process = rig.run()

@@ -14,7 +14,7 @@ GRANDCHILD = "id int PRIMARY KEY, child int, FOREIGN KEY (child) REFERENCES chil
 
 @pytest.fixture(params=["postgres", "mysql"])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mariadb: Server) -> Rig:
-    rig = make_rig(mariadb, request.getfixturevalue(request.param), "orphans", lanes=4, batch_rows=20)
+    rig = make_rig(mariadb, request.getfixturevalue(request.param), "orphans", lanes=2, batch_rows=20)
     rig.table("parent", PARENT)
     rig.table("child", CHILD)
     rig.table("grandchild", GRANDCHILD)

@@ -72,7 +72,7 @@ PAIRS = [("mariadb", "postgres"), ("mysql", "mariadb")]
 @pytest.fixture(params=PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     source, target = (request.getfixturevalue(name) for name in request.param)
-    made = make_rig(source, target, "altered", lanes=4)
+    made = make_rig(source, target, "altered", lanes=2)
     unnamed = ACCOUNT.replace("UNIQUE KEY by_mail", "UNIQUE")
     made.table("account", ACCOUNT, unnamed if request.param[1] == "postgres" else None)
     made.table("spare", "id int PRIMARY KEY, v int")

@@ -64,7 +64,7 @@ def at_target(rig: Rig) -> set[str]:
 @pytest.fixture(params=PAIRS, ids=["-".join(pair) for pair in PAIRS])
 def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     source, target = (request.getfixturevalue(name) for name in request.param)
-    return tables(make_rig(source, target, "shadows", lanes=4))
+    return tables(make_rig(source, target, "shadows", lanes=2))
 
 
 def test_left_out_by_the_feed(rig: Rig) -> None:

@@ -45,7 +45,7 @@ def test_each_value_arrives_or_is_parked(
     source: str, target: str, verify: str, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
 ) -> None:
     """With `verify: image` too: no value is taken for another at the target."""
-    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "value", lanes=4, verify=verify)
+    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "value", lanes=2, verify=verify)
     flavor = Flavor(target.removeprefix("other_"))
     columns = column_values(Flavor(source))
     keyed, keyless, keys = Keyed(columns, flavor), Keyless(columns, flavor), Keys(columns)

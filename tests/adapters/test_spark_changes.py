@@ -117,7 +117,7 @@ def published(
 def test_the_example_of_the_how_to_and_a_stream_over_restarts(rig: Rig, spark: Any, tmp_path: Path) -> None:
     """Every change comes once, over two starts, with writes between them, and adds up to the source's rows."""
     work = Mix()
-    rig.load(work, 1500)
+    rig.load(work, 500)
     until(rig.equal, "the feed")
     example = re.search(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
     assert example is not None

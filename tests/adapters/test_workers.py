@@ -30,7 +30,7 @@ from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 
 GROUPS = 3
-RATE = 400
+RATE = 200
 
 Make = Callable[..., Workers]
 
@@ -79,10 +79,10 @@ def test_no_row_differs(
     workers = make_workers(mariadb, request.getfixturevalue(target), "exact", count)
     rig, workload = workers.rig, three_groups()
     rig.make(workload)
-    rig.load(workload, 2000)
+    rig.load(workload, 800)
     workers.start()
     workers.until_owned(GROUPS)
-    rig.load(workload, 2000, seed=2)
+    rig.load(workload, 800, seed=2)
     workers.until_caught_up()
     workers.assert_exact()
     plan = workers.plan
@@ -135,9 +135,9 @@ def test_an_embedded_feed_is_moved_over(make_workers: Make, mariadb: Server, pos
     rig = workers.rig
     workload = rig.make(three_groups())
     log = rig.options.pop("log")
-    rig.load(workload, 1500)
+    rig.load(workload, 600)
     rig.catch_up()
-    rig.load(workload, 1500, seed=2)
+    rig.load(workload, 600, seed=2)
     rig.options["log"] = log
     assert "tidelock worker" in rig.command("run").err
     workers.start()
@@ -270,7 +270,6 @@ def count_statements(rig: Rig) -> None:
     )
 
 
-@pytest.mark.usefixtures("own_interpreters")
 @pytest.mark.parametrize(
     "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "coordinator killed"]
 )
@@ -311,14 +310,14 @@ def test_pause_resume_and_status_reach_every_group_and_a_stop_leaves_nothing_beh
     workers = make_workers(mariadb, postgres, "asked", 2)
     rig = workers.rig
     workload = rig.make(three_groups())
-    rig.load(workload, 1500)
+    rig.load(workload, 600)
     workers.start()
     workers.until(lambda: set(workers.owners.values()) == {"w1", "w2"}, "every worker has a group")
     workers.until_caught_up()
     assert_status(rig)
     assert rig.command("pause").code == 0
     workers.until(lambda: {r.state for r in workers.reports.values()} == {"paused"}, "paused groups")
-    rig.load(workload, 1500, seed=2)
+    rig.load(workload, 600, seed=2)
     waiting = rig.differences().total
     assert waiting > 0
     assert rig.command("resume").code == 0
