@@ -131,6 +131,17 @@ def status(feed: FeedPath, json: Json = False) -> int:
 
 
 @app.command()
+def feeds(feed: FeedPath, json: Json = False) -> int:
+    """List all feeds that a feed's target knows: state, where each runs, lag, failed rows.
+
+    Exit code 4: one of them has halted or has failed rows.
+    """
+    from tidelock.adapters.cli.listing import feeds
+
+    return feeds(feed, json)
+
+
+@app.command()
 def pause(feed: FeedPath, json: Json = False) -> int:
     """Ask a feed to stop applying until `resume`."""
     from tidelock.adapters.cli.watching import set_state

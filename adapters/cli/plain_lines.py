@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Plain] = {
     "check": Plain("preparing", "check"),
     "init": Plain("preparing", "init", {**_JSON, "--apply": "apply", "--indexes": "indexes"}),
     "status": Plain("watching", "status"),
+    "feeds": Plain("listing", "feeds"),
     "pause": Plain("watching", "set_state", others={"state": "paused"}),
     "resume": Plain("watching", "set_state", others={"state": "running"}),
     "rows list": Plain("watching", "list_rows", others={"table": "", "limit": 100}),
