@@ -34,9 +34,9 @@ END_SECONDS: Final = 3.0
 class Line(Protocol):
     """A session at the target that holds the claim's lock.  Every method raises what its driver raises."""
 
-    async def beat(self, prepared: str, permit: str) -> bool:
-        """Renews the sign of life; returns False where the row holds another run's name.  `prepared`, `permit`: for the
-        columns of these names, '' for NULL.
+    async def beat(self, prepared: str, permit: str, lag_us: int | None) -> bool:
+        """Renews the sign of life; returns False where the row holds another run's name.  `prepared`, `permit`,
+        `lag_us`: for the columns of these names, '' and None for NULL.
         """
         ...
 
@@ -60,6 +60,7 @@ class Pulse:
     _displaced: Callable[[], None]
     _prepared: Callable[[], Unanswered]
     _permit: Callable[[], str] | None
+    _lag: Callable[[], float | None]
 
     def __init__(self, feed: Feed, claim: Claim) -> None:
         self._feed = feed
@@ -80,15 +81,16 @@ class Pulse:
         displaced: Callable[[], None],
         prepared: Callable[[], Unanswered],
         permit: Callable[[], str] | None = None,
+        lag: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """Calls `displaced` once another run's name is in the row.  The results of `prepared` and `permit` go with each
-        sign of life, which is given as often as the sister looks where there is a permit.
+        """Calls `displaced` once another run's name is in the row.  The results of `prepared`, `permit` and `lag`
+        (seconds) go with each sign of life, which is given as often as the sister looks where there is a permit.
         """
-        self._displaced, self._prepared, self._permit = displaced, prepared, permit
+        self._displaced, self._prepared, self._permit, self._lag = displaced, prepared, permit, lag
 
     def unwatch(self) -> None:
         """Ends `watch`: nobody is told of a takeover from now on."""
-        self._displaced, self._prepared, self._permit = _nothing, Unanswered, None
+        self._displaced, self._prepared, self._permit, self._lag = _nothing, Unanswered, None, lambda: None
 
     def begin(self) -> None:
         """Starts the heartbeat."""
@@ -133,7 +135,9 @@ class Pulse:
     async def _beat(self, line: Line) -> None:
         prepared = self._prepared()
         permit = "" if self._permit is None else self._permit()
-        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else "", permit):
+        lag = self._lag()
+        lag_us = None if lag is None else round(lag * 1e6)
+        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else "", permit, lag_us):
             self._known = True
         elif self._known and await line.owner() not in ("", self.claim.token):
             self._displaced()

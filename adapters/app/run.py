@@ -297,7 +297,8 @@ async def _run(
     await life.serve(feed)
     life.shell = shell
     permit = PermitWatch(feed, shell, log, machine.status, progress.message) if feed.permit else None
-    life.pulse.watch(shell.displaced, lambda: shell.unanswered, (lambda: permit.word) if permit is not None else None)
+    word = (lambda: permit.word) if permit is not None else None
+    life.pulse.watch(shell.displaced, lambda: shell.unanswered, word, lambda: sampler.latest.lag_seconds)
     if fault.stopped:
         shell.stop()
     reporter = asyncio.get_running_loop().create_task(sampler.report())

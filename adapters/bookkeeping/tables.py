@@ -169,6 +169,7 @@ _COLUMNS = {
   lease_seconds int NOT NULL,
   prepared {long_text},
   permit {long_text},
+  lag_us bigint,
   PRIMARY KEY (feed, grp)""",
     "tidelock_forms": """
   feed varchar(64) NOT NULL,

@@ -10,7 +10,7 @@ import typer
 from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.halts_app import ddl, log
-from tidelock.adapters.cli.options import Apply, FeedPath, Json, Patience, Replace, SourceTables, Yes
+from tidelock.adapters.cli.options import Apply, FeedPath, Json, Patience, Replace, Socket, SourceTables, Yes
 from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 from tidelock.adapters.cli.rows_app import rows
@@ -93,12 +93,30 @@ def run(
             "--without-permit", help="Apply whether its sister does or not (`permit`), as --until-caught-up does too."
         ),
     ] = False,
+    socket: Socket = "",
     json: Json = False,
 ) -> int:
     """Replicate, until stopped; a feed that runs already elsewhere is left alone (exit code 1)."""
     from tidelock.adapters.cli.running import run
 
-    return run(feed, until_caught_up, json, take_over, without_permit)
+    return run(feed, until_caught_up, json, take_over, without_permit, socket)
+
+
+@app.command()
+def serve(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder with feeds' YAML files.", show_default=False)],
+    http: Annotated[
+        str, typer.Option("--http", metavar="HOST:PORT", help="Serve the /metrics of all feeds.")
+    ] = "",
+) -> int:
+    """Run every feed whose file is in a folder, each in a process of its own, until stopped.
+
+    A feed that ends is started again, after 1 s, 2 s, … up to 5 min; one that has halted once its halt is over. A file
+    that comes, changes or goes starts its feed, starts it anew or ends it, within seconds or at SIGHUP.
+    """
+    from tidelock.adapters.cli.serving import serve
+
+    return serve(folder, http)
 
 
 @app.command()
@@ -110,12 +128,13 @@ def worker(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop once the whole feed has applied what the source has now.")
     ] = False,
+    socket: Socket = "",
     json: Json = False,
 ) -> int:
     """Replicate as one of several workers that share a log in Kafka, until stopped."""
     from tidelock.adapters.cli.running import worker
 
-    return worker(feed, name, until_caught_up, json)
+    return worker(feed, name, until_caught_up, json, socket)
 
 
 @app.command()
@@ -128,6 +147,17 @@ def status(feed: FeedPath, json: Json = False) -> int:
     from tidelock.adapters.cli.watching import status
 
     return status(feed, json)
+
+
+@app.command()
+def feeds(feed: FeedPath, json: Json = False) -> int:
+    """List all feeds that a feed's target knows: state, where each runs, lag, failed rows.
+
+    Exit code 4: one of them has halted or has failed rows.
+    """
+    from tidelock.adapters.cli.listing import feeds
+
+    return feeds(feed, json)
 
 
 @app.command()

@@ -14,6 +14,9 @@ SourceTables: TypeAlias = Annotated[
 Apply: TypeAlias = Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")]
 Yes: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Replace: TypeAlias = Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")]
+Socket: TypeAlias = Annotated[
+    str, typer.Option("--socket", metavar="PATH", help="Serve at this Unix socket what `http` serves.")
+]
 Patience: TypeAlias = Annotated[
     float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long nothing may happen before it gives up.")
 ]

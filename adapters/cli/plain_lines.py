@@ -26,13 +26,16 @@ class Plain(NamedTuple):
 
 
 _ALL = {**_JSON, "--all": "everything"}
+_SOCKET = {"--socket": "socket"}
 _UNTIL = {**_JSON, "--until-caught-up": "until_caught_up"}
+_RUN = {**_UNTIL, "--take-over": "take_over", "--without-permit": "without_permit"}
 COMMANDS: Mapping[str, Plain] = {
-    "run": Plain("running", "run", {**_UNTIL, "--take-over": "take_over", "--without-permit": "without_permit"}),
-    "worker": Plain("running", "worker", _UNTIL, words={"--name": "name"}),
+    "run": Plain("running", "run", _RUN, words=_SOCKET),
+    "worker": Plain("running", "worker", _UNTIL, words={"--name": "name", **_SOCKET}),
     "check": Plain("preparing", "check"),
     "init": Plain("preparing", "init", {**_JSON, "--apply": "apply", "--indexes": "indexes"}),
     "status": Plain("watching", "status"),
+    "feeds": Plain("listing", "feeds"),
     "pause": Plain("watching", "set_state", others={"state": "paused"}),
     "resume": Plain("watching", "set_state", others={"state": "running"}),
     "rows list": Plain("watching", "list_rows", others={"table": "", "limit": 100}),

@@ -12,7 +12,9 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_file import load
 
 
-def run(path: str, until_caught_up: bool, json: bool, take_over: bool, without_permit: bool = False) -> int:
+def run(
+    path: str, until_caught_up: bool, json: bool, take_over: bool, without_permit: bool = False, socket: str = ""
+) -> int:
     """Runs a feed; returns the exit code.
 
     One that ends by itself once it has caught up asks no permit: of two, the first to end would stop the other.
@@ -38,7 +40,7 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool, without_p
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
     try:
-        return uvloop.run(run_feed(feed, until_caught_up, progress, capture, by_force=take_over))
+        return uvloop.run(run_feed(feed, until_caught_up, progress, capture, by_force=take_over, socket=socket))
     finally:
         progress.close()
 
@@ -56,7 +58,7 @@ def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
         progress.close()
 
 
-def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
+def worker(path: str, name: str, until_caught_up: bool, json: bool, socket: str = "") -> int:
     """Runs one worker of a feed; returns the exit code."""
     feed = load(path)
     if feed.log_url is None:
@@ -70,7 +72,7 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
     try:
-        return uvloop.run(work(feed, name, until_caught_up, progress))
+        return uvloop.run(work(feed, name, until_caught_up, progress, socket))
     finally:
         progress.close()
 

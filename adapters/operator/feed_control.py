@@ -266,6 +266,12 @@ async def halted(feed: Feed) -> Halted:
         return await book.halted()
 
 
+async def any_halted(feed: Feed) -> bool:
+    """Returns whether any group is halted.  Raises TargetError."""
+    async with books(feed) as book:
+        return any(owner.halt is not None for owner in (await book.owners()).values())
+
+
 async def halted_group(feed: Feed, group: int) -> bool:
     """Returns whether this group is halted.  Raises TargetError."""
     async with books(feed) as book:

@@ -50,6 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     `since`: seconds since 1970.  `silent_seconds`: None: it ended in order.  `beat`: its last sign of life, as a number
     that only differs from others.  `session`: whether its session is at the target.  `prepared`: the transaction that
     the source has prepared for long and not decided.  `permit`: what it says of its permit; None: it has none.
+    `lag_seconds`: how far it is behind, as it says; None: it does not say.
     """
 
     token: str
@@ -63,6 +64,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     session: bool
     prepared: Unanswered = Unanswered()
     permit: PermitWord | None = None
+    lag_seconds: float | None = None
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -147,7 +149,7 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
         moment, now = "cast(extract(epoch FROM {}) AS double precision)", "clock_timestamp()"
     else:
         moment, now = "unix_timestamp({})", "now(6)"
-    columns = f"{moment.format('since')}, {moment.format('beat_at')}, {moment.format(now)}"
+    columns = f"{moment.format('since')}, {moment.format('beat_at')}, {moment.format(now)}, lag_us"
     rows = await target.fetch(
         f"SELECT token, host, pid, place, lease_seconds, {columns}, prepared, permit "
         f"FROM {quote(target.dialect, schema)}.tidelock_runs WHERE feed = %s AND grp = 0",
@@ -155,7 +157,7 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
     )
     if not rows:
         return None
-    token, host, pid, place, lease, since, beat, at, prepared, permit = rows[0]
+    token, host, pid, place, lease, since, beat, at, lag, prepared, permit = rows[0]
     return Run(
         token=token,
         host=host,
@@ -168,6 +170,7 @@ async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
         session=await _has_session(target, lock_of(schema, feed, token)),
         prepared=_UNANSWERED.decode(prepared) if prepared else Unanswered(),
         permit=read_word(permit),
+        lag_seconds=None if lag is None else int(lag) / 1e6,
     )
 
 

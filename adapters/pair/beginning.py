@@ -29,9 +29,10 @@ from tidelock.adapters.operator import copies
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.pair.checking import check_edge
 from tidelock.adapters.pair.opening import opening, set_opening
-from tidelock.adapters.pair.runner import Runner, Tell
+from tidelock.adapters.pair.runner import Runner
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.command_process import Tell
 from tidelock.adapters.schema.create_table import full_identity
 from tidelock.adapters.wiring.sources import overview_of
 from tidelock.engine.capture.mapping import Mapping

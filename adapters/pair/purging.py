@@ -14,9 +14,9 @@ from typing import Final
 
 from tidelock.adapters.config.pair import Pair, PairFeed
 from tidelock.adapters.operator.stamps import stamps_of
-from tidelock.adapters.pair.runner import Tell
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.process.command_process import Tell
 
 PURGE_SECONDS: Final = 3600.0
 

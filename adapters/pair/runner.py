@@ -1,37 +1,16 @@
-"""One feed of a pair in a process of its own: `tidelock run PAIR.yaml#NAME`, whose lines are told as they come.
-
-The process does not outlive the thread that started it, whatever ends that: the kernel kills it then
-(`PR_SET_PDEATHSIG`).  So start it from a command's main thread.
-"""
+"""One feed of a pair in a process of its own: `tidelock run PAIR.yaml#NAME`."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Final, Self
 
 from tidelock.adapters.config.feed_file import MARK
 from tidelock.adapters.config.pair import Pair, PairFeed
-
-STOP_SECONDS: Final = 20.0
-_PDEATHSIG: Final = 1
-Tell = Callable[[str, str], None]
-"""Takes a feed's name and a line that it says."""
+from tidelock.adapters.process.command_process import CommandProcess, Tell
 
 
-class Runner:
-    """The process of one feed.  `options`: of `tidelock run`.  `ended`: is called, in another thread, with the exit
-    code once all is told: minus the signal, where one has killed it.
-
-    `code`: that code; None while it runs.
-    """
+class Runner(CommandProcess):
+    """The process of one feed.  `options`: of `tidelock run`.  `tell`, `ended`: as in `CommandProcess`."""
 
     def __init__(
         self,
@@ -41,56 +20,4 @@ class Runner:
         options: Sequence[str] = (),
         ended: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self.name = one.name
-        self.code: int | None = None
-        self._arguments = ["run", f"{pair.path}{MARK}{one.name}", *options]
-        self._tell, self._ended = tell, ended
-        self._process: subprocess.Popen[bytes] | None = None
-        self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        assert self._process is not None and self._thread is not None
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._thread.join()
-
-    def start(self) -> None:
-        """Starts the process."""
-        self.code = None
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tidelock", *self._arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            preexec_fn=_die_with_parent,
-        )
-        self._thread = threading.Thread(target=self._carry, args=(self._process,), name=self.name, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Asks it to end in order."""
-        if self._process is not None and self.code is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
-
-    def _carry(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self._tell(self.name, line.decode(errors="replace").rstrip("\n"))
-        process.stdout.close()
-        self.code = process.wait()
-        self._ended(self.code)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+        super().__init__(one.name, ["run", f"{pair.path}{MARK}{one.name}", *options], tell, ended)

@@ -16,7 +16,8 @@ from types import FrameType
 from typing import Final
 
 from tidelock.adapters.config.pair import Pair, PairFeed
-from tidelock.adapters.pair.runner import Runner, Tell
+from tidelock.adapters.pair.runner import Runner
+from tidelock.adapters.process.command_process import Tell
 from tidelock.adapters.process.signals import ending
 
 FIRST_WAIT_SECONDS: Final = 1.0

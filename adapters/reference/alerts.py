@@ -32,6 +32,14 @@ ALERTS: Final = (
         f"good is quiet then. {_STATUS}",
     ),
     Alert(
+        "TidelockFeedDown",
+        "min by (feed) (tidelock_feed_up) == 0",
+        "2m",
+        "critical",
+        f"{_FEED} has no process under `tidelock serve`",
+        f"It has halted, its file is wrong, or it cannot begin and is tried again. {_STATUS}",
+    ),
+    Alert(
         "TidelockFeedHalted",
         'max by (feed) (tidelock_state{state="halted"}) == 1',
         "0m",

@@ -9,6 +9,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from tidelock.adapters.fleet.folder import FeedFile
+from tidelock.adapters.fleet.member import Member
+from tidelock.adapters.fleet.pages import fleet_page
 from tidelock.adapters.ports.slot_state import SlotState
 from tidelock.adapters.reference.alerts import ALERTS, rules
 from tidelock.adapters.reference.dashboard import dashboard
@@ -37,6 +40,12 @@ What a feed serves at `/metrics` of its `http:` ([how to watch it](../how-to/mon
 """
 _VERIFY: Final = """
 `tidelock verify --every` serves its own, at its `--http`:
+
+| metric | kind | labels besides `feed` | |
+|---|---|---|---|
+"""
+_SERVED: Final = """
+`tidelock serve --http` serves those of all its feeds, and its own:
 
 | metric | kind | labels besides `feed` | |
 |---|---|---|---|
@@ -77,6 +86,13 @@ def verify_page() -> str:
     return of_verify(ScheduleState(tables={"shop.order": FoundDifferences({"missing": 1})}), "shop")
 
 
+def served_page() -> str:
+    """Returns what `tidelock serve` itself says of a feed."""
+    member = Member(FeedFile(Path("shop.yaml"), (0, 0, 0)), Path(), lambda _, __: None, lambda _, __: None)
+    member.code = 0
+    return fleet_page([member])
+
+
 def names(page: str) -> set[str]:
     """Returns the names of all series of a page."""
     return {found[1] for line in page.splitlines() if (found := _LINE.match(line))}
@@ -97,7 +113,8 @@ def metrics_page() -> str:
         f"| `{one.name}` | `{one.when.replace(chr(124), chr(92) + chr(124))}` | {one.lasts} | {one.severity} |"
         for one in ALERTS
     ]
-    return NOTICE + _TEXT + _table(whole_page()) + _VERIFY + _table(verify_page()) + _ALERTS + "\n".join(alerts) + "\n"
+    tables = [_TEXT, _table(whole_page()), _VERIFY, _table(verify_page()), _SERVED, _table(served_page())]
+    return NOTICE + "".join(tables) + _ALERTS + "\n".join(alerts) + "\n"
 
 
 def _table(page: str) -> str:

@@ -71,17 +71,18 @@ class NoRecordsReceived(Exception):
 class Worker:
     """One worker.  `name`: in reports, and its static membership if it was given one.
 
-    `watched`: the caller looks at `failed`, which says why the worker must end.
+    `watched`: the caller looks at `failed`, which says why the worker must end.  `http_socket`: path of a Unix socket
+    that serves what `http` does.
     """
 
-    def __init__(self, feed: Feed, name: str = "", *, watched: bool = False) -> None:
+    def __init__(self, feed: Feed, name: str = "", *, watched: bool = False, http_socket: str = "") -> None:
         self.feed = feed
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.control = ControlTopic(feed)
         self.groups: dict[int, GroupRunner] = {}
         self.coordinator: CoordinatorShell | None = None
         self.failed: BaseException | None = None
-        self._watched = watched
+        self._watched, self._socket = watched, http_socket
         self._admitted = False
         self._claim = NameClaim(feed.name, name, self.control, self._fail) if name else None
         self._stack = contextlib.AsyncExitStack()
@@ -174,11 +175,13 @@ class Worker:
         await self._stack.enter_async_context(self._target)
 
     async def _start(self) -> None:
-        if self.feed.http_address is not None:
-            from tidelock.adapters.web.serving import serve
+        from tidelock.adapters.web.serving import serve
 
-            told = serve(self.feed.http_address, lambda: self.latest, self.feed.name, self._meters)
-            await self._stack.enter_async_context(told)
+        addresses: tuple[tuple[str, int] | str | None, ...] = (self.feed.http_address, self._socket)
+        for address in addresses:
+            if address:
+                told = serve(address, lambda: self.latest, self.feed.name, self._meters)
+                await self._stack.enter_async_context(told)
         self.control.watch(self._hear)
 
     def _hear(self, news: News) -> None:

@@ -25,7 +25,7 @@ SAMPLE_SECONDS: Final = 0.25
 STOP_SECONDS: Final = 30.0
 
 
-async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
+async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress, socket: str = "") -> int:
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
 
     Raises LogError, NameTaken, SourceError: the operator must correct something first.
@@ -35,7 +35,7 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     # While a broker is away each of our clients says so hundreds of times a second; what follows from it, we say.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
-    worker = Worker(feed, name, watched=True)
+    worker = Worker(feed, name, watched=True, http_socket=socket)
     stop = asyncio.Event()
     show = asyncio.get_running_loop().create_task(_show(worker, progress))
     with heard(stop.set):

@@ -25,7 +25,8 @@ from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady
 
 NAME = re.compile(r"\btidelock_\w+")
-SERVED = monitoring.names(monitoring.whole_page()) | monitoring.names(monitoring.verify_page())
+PAGES = (monitoring.whole_page(), monitoring.verify_page(), monitoring.served_page())
+SERVED = {name for page in PAGES for name in monitoring.names(page)}
 
 
 def test_a_histogram_counts_up_to_each_bound_and_beyond() -> None:
@@ -130,6 +131,7 @@ def test_the_dashboard_shows_each_metric_but_the_former_names() -> None:
 # it is quiet again.
 CASES = {
     "TidelockFeedGone": ("tidelock_build_info{}", "1x5 stale _x6 1x20", "9m", "20m"),
+    "TidelockFeedDown": ("tidelock_feed_up{}", "1 0x5 1x20", "5m", "20m"),
     "TidelockFeedHalted": ('tidelock_state{state="halted"}', "0 1x5 0x20", "3m", "20m"),
     "TidelockFailedRows": ("tidelock_failed_rows{}", "0 2x5 0x20", "5m", "20m"),
     "TidelockLag": ("tidelock_lag_seconds{}", "0 400x10 1x20", "9m", "20m"),

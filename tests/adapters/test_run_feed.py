@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,12 @@ def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: S
     rig.assert_exact()
 
 
+def listed(rig: Rig) -> dict[str, Any]:
+    """What `tidelock feeds` says of the feed."""
+    (found,) = [one for one in rig.command("feeds", "@", "--json").json if one["feed"] == rig.name]
+    return dict(found)
+
+
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.proof)],  # SIGHUP: also below
@@ -156,6 +163,8 @@ def test_a_signal_ends_a_run_cleanly(
         f"tidelock_{name}_bucket" for name in ("batch_rows", "batch_seconds", "latency_seconds")
     }
     assert f'tidelock_table_rows_total{{feed="{rig.name}",group="0",table="{rig.schema}.' in page
+    assert listed(rig)["activity"] == "running" and listed(rig)["run"]["pid"] == process.pid
+    until(lambda: listed(rig)["lag_seconds"] is not None, "the lag in the bookkeeping")
     os.kill(process.pid, number)  # to the process alone, as a supervisor does
     assert process.code(15.0) == 0, rig.said()
     work.stop()

@@ -64,6 +64,10 @@ def test_a_retry_succeeds_once_the_cause_is_mended(
     notes.at_source("UPDATE note SET code = 'moved' WHERE id = 2", "UPDATE note SET body = 'x' WHERE id = 3")
     assert notes.catch_up_code() == OPERATOR
     assert notes.parked() == 2
+    told = notes.command("feeds", "@", "--json")
+    (listed,) = [one for one in told.json if one["feed"] == notes.name]
+    assert (told.code, listed["failed_rows"], listed["activity"]) == (4, 2, "not running")
+    assert listed["run"]["pid"] > 0
     assert notes.differences().missing == 1
     notes.at_target("ALTER TABLE note DROP CONSTRAINT calm")
     assert notes.command("rows", "retry", "@", "--all").code == 0

@@ -15,7 +15,7 @@ def claim_statement(claim: Claim) -> str:
     """Write the statement that leaves a run's name at the target."""
     set_to = (
         f"token={text(claim.token)},host={text(claim.host)},pid={claim.pid:d},place={text(claim.place)},since=NOW(6),"
-        f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS},prepared=NULL,permit=NULL"
+        f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS},prepared=NULL,permit=NULL,lag_us=NULL"
     )
     return f"INSERT INTO {_table(claim)} SET feed={text(claim.feed)},grp=0,{set_to} ON DUPLICATE KEY UPDATE {set_to}"
 
@@ -45,11 +45,12 @@ class MySqlLine:
         self._of = f"WHERE feed={text(claim.feed)} AND grp=0 AND token={text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
-    async def beat(self, prepared: str, permit: str) -> bool:
+    async def beat(self, prepared: str, permit: str, lag_us: int | None) -> bool:
         """Give a sign of life.  Returns whether the run still has the feed."""
         words, word = (text(one) if one else "NULL" for one in (prepared, permit))
-        statement = f"UPDATE {self._table} SET beat_at=NOW(6),prepared={words},permit={word} {self._of}".encode()
-        beaten, _ = await self._session.run([statement, b"COMMIT"])
+        lag = "NULL" if lag_us is None else f"{lag_us:d}"
+        statement = f"UPDATE {self._table} SET beat_at=NOW(6),prepared={words},permit={word},lag_us={lag} {self._of}"
+        beaten, _ = await self._session.run([statement.encode(), b"COMMIT"])
         return beaten.affected == 1
 
     async def owner(self) -> str:
@@ -60,7 +61,7 @@ class MySqlLine:
 
     async def end(self) -> None:
         """Take the sign of life away and close the session."""
-        ended = f"UPDATE {self._table} SET beat_at=NULL,prepared=NULL,permit=NULL {self._of}"
+        ended = f"UPDATE {self._table} SET beat_at=NULL,prepared=NULL,permit=NULL,lag_us=NULL {self._of}"
         await self._session.run([ended.encode(), b"COMMIT"])
         await self._session.close()
 

@@ -17,9 +17,9 @@ def claim_statement(claim: Claim) -> str:
     """Write the statement that leaves a run's name at the target."""
     values = (
         f"{text(claim.feed)}, 0, {text(claim.token)}, {text(claim.host)}, {claim.pid:d}, {text(claim.place)}, now(), "
-        f"clock_timestamp(), {LEASE_SECONDS}, NULL, NULL"
+        f"clock_timestamp(), {LEASE_SECONDS}, NULL, NULL, NULL"
     )
-    columns = ("token", "host", "pid", "place", "since", "beat_at", "lease_seconds", "prepared", "permit")
+    columns = ("token", "host", "pid", "place", "since", "beat_at", "lease_seconds", "prepared", "permit", "lag_us")
     return (
         f"INSERT INTO {_table(claim)} (feed, grp, {', '.join(columns)}) VALUES ({values}) "
         f"ON CONFLICT (feed, grp) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in columns)}"
@@ -46,11 +46,13 @@ class PostgresLine:
         self._of = f"WHERE feed = {text(claim.feed)} AND grp = 0 AND token = {text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
-    async def beat(self, prepared: str, permit: str) -> bool:
+    async def beat(self, prepared: str, permit: str, lag_us: int | None) -> bool:
         """Give a sign of life.  Returns whether the run still has the feed."""
         words, word = (text(one) if one else "NULL" for one in (prepared, permit))
+        lag = "NULL" if lag_us is None else f"{lag_us:d}"
         done = await self._connection.execute(
-            f"UPDATE {self._table} SET beat_at = clock_timestamp(), prepared = {words}, permit = {word} {self._of}"
+            f"UPDATE {self._table} SET beat_at = clock_timestamp(), prepared = {words}, permit = {word}, "
+            f"lag_us = {lag} {self._of}"
         )
         return bool(done == "UPDATE 1")
 
@@ -61,7 +63,7 @@ class PostgresLine:
     async def end(self) -> None:
         """Take the sign of life away and close the session."""
         await self._connection.execute(
-            f"UPDATE {self._table} SET beat_at = NULL, prepared = NULL, permit = NULL {self._of}"
+            f"UPDATE {self._table} SET beat_at = NULL, prepared = NULL, permit = NULL, lag_us = NULL {self._of}"
         )
         await self._connection.close()
 

@@ -1,0 +1,1 @@
+"""Many feeds under one process: `tidelock serve DIR`."""
