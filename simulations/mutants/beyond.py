@@ -46,8 +46,6 @@ BEYOND: dict[str, str] = {
     "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
-    "unique-columns-stay": "a spoke's row that no echo and no verdict writes again",
-    "covered-stay-as-they-are": "a reader that begins anew while batches behind its first echo are committed",
+    "covered-stay-as-they-are": "more readers that begin anew behind an echo; `covered-rows-stay` is the same, for a test",
     "seen-of-the-newest-at-the-arbiter": "more batches whose changes had seen different places",
-    "time-nought-travels": "a hunt: it has had a few seeds alone, or none",
 }
