@@ -1,7 +1,7 @@
 """Choice of faults and their moments: one stream of chance, the weights of the run's plan, and a count of what struck.
 
 Steps of the world draw at most one fault each (`draw`); what can only happen while the target does something is asked
-for at that moment (`strikes`).  Nothing strikes after `stop`.
+for at that moment (`strikes`).  Nothing strikes after `stop`, until `go_on`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Faults:
 
     def stop(self) -> None:
         self._active = False
+
+    def go_on(self) -> None:
+        self._active = True
 
     def draw(self) -> str | None:
         """The fault of this step of the world, if any."""

@@ -1,8 +1,10 @@
-"""`python -m tidelock.simulations.mutants [--jobs 2] [--limit 20000] [NAME …]`: exit code 0 if every mutant dies."""
+"""`python -m tidelock.simulations.mutants [--jobs 2] [--limit 20000] [--record] [NAME …]`: exit code 0 if every mutant
+dies."""
 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,6 +13,7 @@ from tidelock.adapters.cli.output import print_table
 from tidelock.simulations.mutants.beyond import BEYOND
 from tidelock.simulations.mutants.check import LIMIT, run
 from tidelock.simulations.mutants.hunt import Result
+from tidelock.simulations.mutants.mutation_table import record as record_results
 
 
 def show(results: list[Result]) -> None:
@@ -31,6 +34,7 @@ def command(
     names: Annotated[list[str] | None, typer.Argument(help="Of the catalogue; all if none is named.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
     limit: Annotated[int, typer.Option(min=1, help="Seeds a mutant may survive before it counts as alive.")] = LIMIT,
+    record: Annotated[bool, typer.Option("--record", help="Write these rows of TABLE.md.")] = False,
 ) -> None:
     """Plant every known bug in the engine, one at a time, and see whether the simulation notices."""
     try:
@@ -38,6 +42,8 @@ def command(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     show(results)
+    if record:
+        record_results(results, datetime.now(UTC).date())
     raise typer.Exit(0 if all(result.killed for result in results) else 1)
 
 

@@ -221,7 +221,8 @@ ARBITER = (
         -     is Sending.ECHO
         - ]
         + rows if Sending.ECHO in [
-        +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row))) for row in rows
+        +     sending(self._index, self._spoke, Passing(at, path, seen, self._registers(row), self._refers(row)))
+        +     for row in rows
         + ] else []
         """,
         "rows that need no echo go back with others, and do not count as sent",

@@ -28,7 +28,7 @@ from tidelock.simulations.mutants.planting import plant
 
 
 class Order(msgspec.Struct, frozen=True):
-    """`limit`: how many seeds at most.  `patience`: seconds that one seed may take."""
+    """`limit`: how many seeds at most.  `patience`: seconds of the processor that one seed may take."""
 
     mutant: Mutant
     limit: int
@@ -103,17 +103,17 @@ def _run_sites(seed: int, kind: str) -> None:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raises Endless after that long."""
+    """Raises Endless once the processor has been busy with it for that long, however slow a loaded machine is."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise Endless(f"a seed took more than {seconds:g} s")
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _spell(error: Exception) -> str:

@@ -131,6 +131,8 @@ class SiteFeed(Feed):
         log = Source(source.history, plan.schedule, ledger, source.log)
         super().__init__(plan, chance, source.history, at, log, faults, coverage)
         at.stored.begin_at(self.log.start)
+        if arbitration is not None:
+            at.lingers = arbitration.conflicts.lingers
         self._at = at
 
     @property

@@ -3,13 +3,14 @@
 Every local transaction notes itself in the rows that it writes.  At the end the note of each row that a writer left,
 and that it did not write again itself, is in the arbiter's log, or in what feeds have recorded or parked.  On the way
 the arbiter's feeds bring each row once, echoes and verdicts as its own; a row that the arbiter writes over without its
-writer having seen it is recorded.
+writer having seen it is recorded.  What a feed writes at a spoke is a row that its arbiter's log has, and no mixture of
+that with the spoke's own, unless columns of the table are written apart.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -26,10 +27,11 @@ RowKey = tuple[str, TableName, object]
 
 
 class Intents:
-    """`parents`: the arbiter of each spoke.  `written`, `brought`: as `Travels` has them.  `recorded`: rows
-    in conflicts' records."""
+    """`parents`: the arbiter of each spoke.  `apart`: tables of which columns are written apart.  `written`, `brought`:
+    as `Travels` has them.  `recorded`: rows in conflicts' records."""
 
-    def __init__(self, topology: Topology, parents: Mapping[str, str]) -> None:
+    def __init__(self, topology: Topology, parents: Mapping[str, str], apart: Collection[str]) -> None:
+        self._apart = apart
         self._edges = {edge.name: edge for edge in topology.edges}
         self._parents = parents
         self.written = 0
@@ -41,6 +43,7 @@ class Intents:
         self._last: dict[RowKey, str] = {}  # by a site's own writers
         self._logged: set[tuple[str, str]] = set()  # notes in each site's log
         self._lost: set[str] = set()
+        self._parked: set[Place] = set()
 
     def left(self) -> str:
         """Returns '': what is left to bring is told by comparing the sites."""
@@ -82,6 +85,7 @@ class Intents:
             self._none_overwritten_unseen(edge, places, added)
         else:
             self._none_displaced_unseen(edge, places, added)
+            self._all_as_at_the_arbiter(edge, places, added)
         self._note(added, next(iter(origins), LOCAL))
 
     def _goes_up(self, edge: Edge) -> bool:
@@ -121,6 +125,15 @@ class Intents:
             if _key(entry, entry.before) not in concerned and str(entry.before[-1]) not in self._lost:
                 raise Mistake(f"feed {edge.name} makes {entry.before} give way, and nothing records it")
 
+    def _all_as_at_the_arbiter(self, edge: Edge, places: Iterable[Place], added: Iterable[Entry]) -> None:
+        """What a batch leaves at a spoke is the last of the changes that it has of each row, but for those parked."""
+        entries = (self._entries[place] for place in sorted(places, key=_in_the_log) if place not in self._parked)
+        wanted, found = _left(entries), _left(entry for entry in added if entry.change is not None)
+        for (table, key), row in found.items():
+            if row is not None and table.table not in self._apart and wanted.get((table, key), row) != row:
+                had = wanted[table, key]
+                raise Mistake(f"feed {edge.name} leaves {row} of {table}, and {edge.source} had {had}")
+
     # ------------------------------------------------------------------ what is recorded
 
     def records(self, lost: Iterable[bytes | None]) -> None:
@@ -139,6 +152,7 @@ class Intents:
     def parks(self, rows: Iterable[ParkedRow]) -> None:
         """Changes are parked."""
         for row in rows:
+            self._parked.add((row.source, row.number, row.ordinal))
             if (after := decode_change(row.change).after) is not None:
                 self._lost.add(str(after[-1]))
 
@@ -147,6 +161,22 @@ class Intents:
         for (site, table, key), note in self._last.items():
             if site in self._parents and note not in self._lost and (self._parents[site], note) not in self._logged:
                 raise Mistake(f"{site} wrote {note} to row {key} of {table}, and it is neither kept nor recorded")
+
+
+def _in_the_log(place: Place) -> tuple[int, int]:
+    _, number, ordinal = place
+    return number, ordinal
+
+
+def _left(entries: Iterable[Entry]) -> dict[tuple[TableName, object], Row | None]:
+    """Returns the last image of each row, None of one that is gone."""
+    left: dict[tuple[TableName, object], Row | None] = {}
+    for entry in entries:
+        if entry.before is not None:
+            left[_key(entry, entry.before)] = None
+        if entry.after is not None:
+            left[_key(entry, entry.after)] = entry.after
+    return left
 
 
 def _rows(entry: Entry) -> list[Row]:

@@ -29,18 +29,21 @@ _GROUPS: Final = {
 _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of a target that no one else writes to
 DEFAULT_WRITES: Final = 20
 MOVES_SHARE: Final = 0.2  # of all worlds have sites whose servers change
+CROWDED_SHARE: Final = 0.2  # of worlds with an arbiter have few rows, many writers and hardly a fault
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Conflicts that an arbiter decides.  `policies`: by name of the table.  `echo`: as a feed's `conflicts:` has it.
     `limit`: registers that an echo index remembers.  `values`: how many different ones a unique column has.
-    `counted`: rows of `stock` neither come nor go, and its sums, peaks and lows are checked."""
+    `counted`: rows of `stock` neither come nor go, and its sums, peaks and lows are checked.  `lingers`: chance that a
+    batch stays open for another step."""
 
     policies: dict[str, TableWords]
     echo: Literal["exact", "all"] = "exact"
     limit: int = 1000
     values: int = 8
     counted: bool = False
+    lingers: float = 0.0
 
 
 class PermitPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +62,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `writes`: how many local transactions there are; `without`: numbers of those that do not happen.  `feeds`: settings
     and faults of each, by name.  `pace`, `speeds`: chances at each step of a local transaction, and that a
     feed goes on.  `restless`: writers wait a while until another site may take rows over.
+    `burst`: behind so many local transactions writers wait until all is everywhere; 0: they never do.
     `conflicts`: None: rows have owners, and there are none.  `permit`: None: each feed applies whatever its sister
     does.  `moves`: servers of sites change under the feeds."""
 
@@ -77,6 +81,7 @@ class SitesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conflicts: Conflicts | None = None
     permit: PermitPlan | None = None
     moves: bool = False
+    burst: int = 0
 
 
 def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
@@ -137,7 +142,31 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
     permit = None
     if chance.random() < 0.3:
         permit = PermitPlan(chance.choice((5, 12, 30)), chance.choice((20, 200)), chance.choice((0.005, 0.02)))
-    return msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts, permit=permit)
+    plan = msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts, permit=permit)
+    crowds = Random(f"crowded {seed}")
+    return _crowded(plan, crowds) if crowds.random() < CROWDED_SHARE else plan
+
+
+def _crowded(plan: SitesPlan, chance: Random) -> SitesPlan:
+    """Returns the plan with few rows, which all sites write at once, by feeds that come late, and which are compared
+    again and again.  Readers seldom begin anew: one that does sends back whatever an earlier one forgot."""
+    assert plan.conflicts is not None
+    longest, rows = chance.choice((2, 6, 40)), chance.choice((3, 10, 50))
+    return msgspec.structs.replace(
+        plan, units=1, writes=2 * plan.writes, burst=chance.choice((3, 5)), permit=None, moves=False,
+        pace=chance.choice((0.05, 0.3, 0.8)), speeds={name: chance.choice((0.03, 0.3, 1.0)) for name in plan.speeds},
+        feeds={name: _steady(feed, longest, rows) for name, feed in plan.feeds.items()},
+        conflicts=msgspec.structs.replace(
+            plan.conflicts, echo="exact", limit=chance.choice((8, 16, 1000)), values=chance.choice((3, 8)),
+            lingers=chance.choice((0.0, 0.7)),
+        ),
+    )  # fmt: skip
+
+
+def _steady(feed: Plan, longest: int, rows: int) -> Plan:
+    """Returns the plan of a feed that stores its checkpoints soon, so that its target has seen what it was sent."""
+    engine = msgspec.structs.replace(feed.engine, batch_rows=rows, checkpoint_us=2_000, idle_checkpoint_us=1_000_000)
+    return msgspec.structs.replace(feed, fault_rate=0.0005, longest=longest, features=(), engine=engine)
 
 
 def _words(chance: Random, name: str) -> TableWords:

@@ -1,6 +1,7 @@
 """Versions of rows with stamps: what was written where, and what each site must never show.
 
-- A feed writes no version that no local writer has made: each goes on with its own stamp (history 22).
+- A feed writes no version that no local writer has made: each goes on with its own stamp (history 22).  Tombstones of
+  time 0, which a writer takes back at once, stay at its site.
 - No two versions of a row have one stamp, nor has a row that of its tombstone.  But for one that its own transaction
   stamps again: at PostgreSQL, an insert that found a tombstone only when it was done.
 - At no site does a row become older: what stands is above each version and below no tombstone that was ever there.
@@ -52,7 +53,9 @@ class Versions:
         """`again`: the same transaction writes it again."""
         dead, stamp = holds_tombstones(table.spec.name), _stamp(row)
         if dead and not stamp.time:
-            return  # there for a moment only
+            if feeds:
+                raise Mistake(f"a feed leaves {row} at {site}, which was there for a moment only")
+            return
         name = rows_of(table.spec.name) if dead else table.spec.name
         of, version = (name, table.key(row)), None if dead else row
         known = self._made.get((of, stamp), NEVER)

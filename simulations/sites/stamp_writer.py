@@ -150,7 +150,10 @@ class StampedWriter:
         yield from self._lock(shares=frozenset({(dead, key)}))
         if self._began is not None and self.site.dialect == "postgres":
             self._take_its_place(dead, key)
-        row, tombstone = stamp_of(self._session, name, key), stamp_of(self._session, dead, key)
+            tombstone = self._dead(name, key)
+        else:
+            tombstone = stamp_of(self._session, dead, key)
+        row = stamp_of(self._session, name, key)
         assert row is not None
         if tombstone is None or tombstone.time < row.time:
             return

@@ -41,9 +41,11 @@ class StoredAtSite(Stored):
 class SiteTarget(Target):
     """Target whose rows others write too, and which has a log.
 
-    `exact`: rows are as the source's log says, so that no two of the feed's batches may touch the same."""
+    `exact`: rows are as the source's log says, so that no two of the feed's batches may touch the same.  `lingers`:
+    chance that a batch stays open for another step."""
 
     exact = True
+    lingers = 0.0
 
     def __init__(
         self, feed: str, sites: Sites, site: Site, travels: Travels | Intents, ledger: Ledger, faults: Faults
@@ -64,6 +66,11 @@ class SiteTarget(Target):
     def locking(self) -> list[Session]:
         """Returns the transactions that hold locks."""
         return [work.session for work in self.works if work.session is not None]
+
+    def _try_commit(self, work: Work) -> None:
+        if self.lingers and self._faults.chance.random() < self.lingers:
+            return
+        super()._try_commit(work)
 
     def _commit(self, work: Work) -> None:
         effect, session = work.effect, work.session

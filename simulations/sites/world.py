@@ -51,7 +51,10 @@ class SitesWorld:
         first = next(iter(plan.feeds.values()))
         self.sites = {name: self._site(name, first) for name in self.topology.sites}
         parents = ARBITRATED[plan.topology] if plan.conflicts is not None else {}
-        self._intents = Intents(self.topology, parents) if plan.conflicts is not None else None
+        self._intents = None
+        if plan.conflicts is not None:
+            apart = [name for name, words in plan.conflicts.policies.items() if words.groups]
+            self._intents = Intents(self.topology, parents, apart)
         self._travels = Travels(self.topology)
         self._parents = parents
         self._sums = Sums() if plan.conflicts is not None and plan.conflicts.counted else None
@@ -66,6 +69,7 @@ class SitesWorld:
         writers = [site for site in self.topology.sites if self.topology.routes(site)]
         self._holders = {unit: self.chance.choice(writers) for unit in range(plan.units)}
         self._written = self._waited = 0
+        self._burst_ends = plan.burst
         self.transcript: list[str] | None = None
 
     def _site(self, name: str, plan: Plan) -> Site:
@@ -100,6 +104,9 @@ class SitesWorld:
                 self._go_on(feed)
             if self._written >= self.plan.writes and self.chance.random() < 0.05:
                 break
+            if self.plan.burst and self._written >= self._burst_ends:
+                self._burst_ends += self.plan.burst
+                self._come_to_rest()
         self._calm_down()
         self._settle()
         self._compare()
@@ -147,6 +154,18 @@ class SitesWorld:
             self._pause(feed, False)
         if self._permits is not None:
             self._permits.calm_down()
+
+    def _come_to_rest(self) -> None:
+        """Writers wait until all that they wrote is everywhere.  Then spokes are as their arbiters, which later writes
+        would hide."""
+        for feed in self.feeds:
+            feed.calm = True
+            feed.faults.stop()
+        self._settle()
+        self._compare_spokes()
+        for feed in self.feeds:
+            feed.calm = False
+            feed.faults.go_on()
 
     def _settle(self) -> None:
         """Every feed reaches the end of its log; what that wrote to others is read in the next round."""

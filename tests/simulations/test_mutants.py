@@ -4,6 +4,7 @@ import ast
 import importlib
 import sys
 import textwrap
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from tidelock.simulations.mutants.beyond import BEYOND
 from tidelock.simulations.mutants.catalogue import CATALOGUE
 from tidelock.simulations.mutants.check import HuntFailed, hunt_all
 from tidelock.simulations.mutants.functions import find, functions_of
-from tidelock.simulations.mutants.hunt import Order
+from tidelock.simulations.mutants.hunt import Order, Result
 from tidelock.simulations.mutants.mutant import Mutant, Stale
+from tidelock.simulations.mutants.mutation_table import updated
 
 COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 30, 31}  # those that concern what exists
 QUICK = (
@@ -314,6 +316,19 @@ def test_no_hunt_begins_with_a_stale_mutant(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(check, "hunt_all", lambda *_: pytest.fail("a hunt begins"))
     with pytest.raises(Stale, match="a mutant: this occurs 0 times"):
         check.run()
+
+
+def test_results_take_the_places_of_their_rows_and_leave_all_others() -> None:
+    first, second, third = CATALOGUE[:3]
+    page = f"words\n\n| mutant | x |\n|---|---|\n| {first.name} | a | | 7 | 25 |\n| {third.name} | c | | 9 | 25 |\n"
+    results = [Result(third, None, 40, 1.0, ""), Result(second, 4, 5, 1.0, "somebody")]
+    *before, fresh, changed, end = updated(page, results, date(2026, 11, 26)).split("\n")
+    assert [*before, changed.partition(" | ")[0], end] == [
+        line if third.name not in line else f"| {third.name}" for line in page.split("\n")
+    ]
+    assert fresh == f"| {second.name} | {second.wrong} | {second.stands_for} | 5 | 2026-11-26 |"
+    assert changed.endswith("| > 40 | 2026-11-26 |")
+    assert updated("|---|\n", [Result(first, 0, 1, 1.0, "")], date(2026, 11, 26)).startswith(f"|---|\n| {first.name} |")
 
 
 def test_quick_ones_die() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from tidelock.simulations.mutants import planting
 from tidelock.simulations.mutants.beyond import BEYOND
+from tidelock.simulations.mutants.by_test import ByTest
 from tidelock.simulations.mutants.catalogue import CATALOGUE
-from tidelock.simulations.mutants.tested import TESTED, ByTest
+from tidelock.simulations.mutants.tested import TESTED
 from tidelock.simulations.mutants.two_way_bugs import BUGS, table
 from tidelock.simulations.two_way.scopes import RULES
 
