@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from tidelock.engine.apply.ddl_barrier import Stage
 from tidelock.engine.apply.machine import State
 from tidelock.engine.model.records import Ddl, DdlKind
 from tidelock.simulations import accidents
@@ -18,8 +19,8 @@ from tidelock.simulations.plan import Plan
 from tidelock.simulations.schema_change import refusal, statement_of
 from tidelock.simulations.world import World
 
-AT_STATEMENTS = 0.1
-"""Chance of a crash or a rival, each step in which a statement is under way."""
+AT_STATEMENTS = {Stage.DRAINING: 0.04, Stage.APPLYING: 0.25, Stage.SEALING: 0.25}
+"""Chance of a crash or a rival, each step in which a statement is under way: often enough for two in a row."""
 MADE_FIRST = 0.1
 """Chance of a column at the target, each step in which the source's next statement adds it."""
 _STRIKING = ("crash", "crash_amid", "rival", "forgotten")
@@ -36,7 +37,7 @@ class AlteringWorld(World):
 
     def _go_wrong(self) -> None:
         super()._go_wrong()
-        if self._at_statement and self.chance.random() < AT_STATEMENTS:
+        if self.chance.random() < AT_STATEMENTS.get(self._stage, 0):
             names = [name for name in _STRIKING if name != "forgotten" or name in self.plan.faults]
             fault = self.chance.choice(names)
             if accidents.FAULTS[fault](self):
@@ -47,9 +48,9 @@ class AlteringWorld(World):
             self._make_first()
 
     @property
-    def _at_statement(self) -> bool:
+    def _stage(self) -> Stage:
         machine = self.owner.machine
-        return machine.state is State.FLOWING and machine.pipeline._barrier.ddl is not None
+        return machine.pipeline._barrier.stage if machine.state is State.FLOWING else Stage.OPEN
 
     def _make_first(self) -> None:
         """Somebody adds a column at the target before it is added at the source."""
