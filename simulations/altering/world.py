@@ -11,10 +11,13 @@ import sys
 from tidelock.engine.apply.ddl_barrier import Stage
 from tidelock.engine.apply.machine import State
 from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.engine.protocol.events import ParkedWished
 from tidelock.simulations import accidents
 from tidelock.simulations.altering import plan as plans
+from tidelock.simulations.altering.carrying_out import failed_rows
 from tidelock.simulations.altering.history import AlteringHistory
 from tidelock.simulations.checkers.shapes import Shapes
+from tidelock.simulations.history import Place
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.schema_change import refusal, statement_of
 from tidelock.simulations.world import World
@@ -66,28 +69,27 @@ class AlteringWorld(World):
 
     def _see_to(self, ddl: Ddl) -> None:
         """End the failed rows of the tables that it names, or make the change by hand."""
-        if ddl.kind is DdlKind.ALTERED and "failed rows" in refusal(self.target.stored, ddl):
-            self._end_rows(ddl)
-            return
-        super()._see_to(ddl)
+        change = statement_of(self.target.stored, ddl).reshape
+        rows = failed_rows(self.target.stored, change) if change is not None and change.made else []
+        if rows:
+            self._end(rows)
+        else:
+            super()._see_to(ddl)
 
     def _is_for_operator(self, ddl: Ddl) -> bool:
         return super()._is_for_operator(ddl) or bool(refusal(self.target.stored, ddl))
 
-    def _end_rows(self, ddl: Ddl) -> None:
-        """Ask for the failed rows again, or give them up; nothing of them is under way, so a wish may change."""
+    def _end(self, rows: list[Place]) -> None:
+        """Ask for failed rows again, or give them up; nothing of them is under way, so a wish may change."""
         target, chance = self.target, self.chance
-        change = statement_of(target.stored, ddl).reshape
-        assert change is not None
-        tables = {(name.schema, name.table) for name in change.names}
         self.healed = True
         self.coverage["altered: failed rows ended before a statement"] += 1
-        for place, (row, _) in list(target.parked.items()):
-            if (row.schema, row.table) in tables:
-                skips = place in target.ledger.covered and chance.random() < 0.4
-                wish = target.state.wished[place] = "skip" if skips else "retry"
-                target.parked[place] = (row, wish)
+        for place in rows:
+            skips = place in target.ledger.covered and chance.random() < 0.4
+            wish = target.state.wished[place] = "skip" if skips else "retry"
+            target.parked[place] = (target.parked[place][0], wish)
         target.stored.flush()
+        self._wishes_read = ParkedWished(())  # what was read before is not told any more
 
 
 def main(seeds: str) -> int:

@@ -156,7 +156,7 @@ AT_THE_TARGET = (
         "altered-under-its-failed-rows",
         """
         @ carrying_out.refusal
-        - change.made and any((row.schema, row.table) in tables for row, _ in stored.state.parked.values())
+        - change.made and failed_rows(stored, change)
         + False
         """,
         "a table is altered while rows of its old form are to be tried again",
