@@ -2,7 +2,7 @@
 
 | stage    | what is so                              | left by                                              |
 |----------|-----------------------------------------|------------------------------------------------------|
-| OPEN     | rows flow                               | a statement → DRAINING                               |
+| OPEN     | rows flow                               | a statement → DRAINING; one that passes → SEALING    |
 | DRAINING | nothing is planned; all before commits  | all is committed (and below a stored checkpoint,     |
 |          |                                         | where it is ALTERED) → APPLYING; or → HALTING        |
 | APPLYING | the statement is at the target          | it took effect → SEALING; it is to be tried → DRAINING |
@@ -10,7 +10,8 @@
 | HALTING  | it is none that is applied by itself    | a checkpoint before it is stored: the feed halts     |
 
 No receipt covers a statement: until a checkpoint does, a restart would apply it again, and a TRUNCATE would take rows
-with it that came after it and whose receipts say that they are there.  So nothing follows before that is stored.
+with it that came after it and whose receipts say that they are there.  So nothing follows before that is stored.  That
+holds for a statement that passes, too: the target remembers the last one alone, which the next one takes the place of.
 
 A statement that cannot be applied exactly halts the feed at the drained point, so the operator finds the target exactly
 as before the statement; after `tidelock ddl done|skip` the same statement passes.
@@ -114,7 +115,7 @@ class Stage(enum.Enum):
 
 
 NEXT: Final[Mapping[Stage, tuple[Stage, ...]]] = {
-    Stage.OPEN: (Stage.DRAINING,),
+    Stage.OPEN: (Stage.DRAINING, Stage.SEALING),
     Stage.DRAINING: (Stage.APPLYING, Stage.HALTING),
     Stage.APPLYING: (Stage.DRAINING, Stage.SEALING),
     Stage.SEALING: (Stage.OPEN,),
@@ -145,6 +146,13 @@ class Barrier:
         self._enter(Stage.DRAINING)
         self.ddl, self.end = ddl, end
 
+    def passes(self, ddl: Ddl, end: Position) -> None:
+        """Let nothing after this statement be planned before a checkpoint behind it is stored: it has run, or needs
+        nothing."""
+        assert self.ddl is None, "one statement at a time"
+        self._enter(Stage.SEALING)
+        self.ddl, self.end = ddl, end
+
     @property
     def draining(self) -> bool:
         """Tells whether the statement waits for all before it, or for its next attempt."""
@@ -158,7 +166,7 @@ class Barrier:
 
     @property
     def sealing(self) -> bool:
-        """Did the statement take effect, and is the checkpoint still before it?"""
+        """Did the statement take effect, or pass, and is the checkpoint still before it?"""
         return self.stage is Stage.SEALING
 
     @property

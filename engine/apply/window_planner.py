@@ -109,10 +109,12 @@ class WindowPlanner:
         self._copying.seen(batch.last, resent=batch.resent)
         if ddl.kind is not DdlKind.UNRELATED:
             self._copying.statement(ddl.targets)
-        if judge(ddl, self._ddl_passed) is Passage.PASS:
-            self._watermark.open(batch.last, 0)
-        else:
+        if judge(ddl, self._ddl_passed) is not Passage.PASS:
             self._barrier.raise_for(ddl, batch.last)
+            return
+        self._watermark.open(batch.last, 0)
+        if ddl.kind is not DdlKind.UNRELATED:
+            self._barrier.passes(ddl, batch.last)
 
     @property
     def _crowded(self) -> bool:

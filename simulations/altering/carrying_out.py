@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tidelock.engine.model.records import DdlKind
 from tidelock.simulations.altering import reshape
-from tidelock.simulations.history import Entry
+from tidelock.simulations.altering.reshape import Reshape
+from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake
 from tidelock.simulations.stored import Stored
 
@@ -19,12 +20,17 @@ def refusal(stored: Stored, entry: Entry) -> str:
     change = entry.reshape
     if change is None or entry.ddl is None or entry.ddl.kind is not DdlKind.ALTERED or has_passed(stored, entry):
         return ""
-    tables = {(name.schema, name.table) for name in change.names}
-    if change.made and any((row.schema, row.table) in tables for row, _ in stored.state.parked.values()):
+    if change.made and failed_rows(stored, change):
         return "a table has failed rows, and cannot be changed before they are ended"
     if change.blurred and stored.ledger.history.plan.altered == IMPLICIT:
         return "nobody could tell later whether it ran"
     return ""
+
+
+def failed_rows(stored: Stored, change: Reshape) -> list[Place]:
+    """Returns the places of failed rows of the tables that change."""
+    tables = {(name.schema, name.table) for name in change.names}
+    return [place for place, (row, _) in stored.state.parked.items() if (row.schema, row.table) in tables]
 
 
 def alter(stored: Stored, entry: Entry) -> None:

@@ -10,6 +10,9 @@ from tidelock.simulations.altering.carrying_out import IMPLICIT, NOTED
 from tidelock.simulations.plan import DEFAULT_CHANGES, Plan
 from tidelock.simulations.plan import draw as draw_any
 
+RARELY = 2_000_000
+"""Microseconds between checkpoints that nothing hurries."""
+
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES) -> Plan:
     """The plan that this seed makes."""
@@ -23,4 +26,5 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES) -> Plan:
         keyed=(),
         image=chance.random() < 0.2,
         altered=chance.choice((IMPLICIT, NOTED)),
+        engine=replace(plan.engine, checkpoint_us=chance.choice((plan.engine.checkpoint_us, RARELY))),
     )

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import sys
 
+from tidelock.engine.apply.ddl_barrier import Stage
 from tidelock.engine.apply.machine import State
 from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.engine.protocol.events import ParkedWished
 from tidelock.simulations import accidents
 from tidelock.simulations.altering import plan as plans
+from tidelock.simulations.altering.carrying_out import failed_rows
 from tidelock.simulations.altering.history import AlteringHistory
 from tidelock.simulations.checkers.shapes import Shapes
+from tidelock.simulations.history import Place
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.schema_change import refusal, statement_of
 from tidelock.simulations.world import World
 
-AT_STATEMENTS = 0.1
-"""Chance of a crash or a rival, each step in which a statement is under way."""
+AT_STATEMENTS = {Stage.DRAINING: 0.04, Stage.APPLYING: 0.25, Stage.SEALING: 0.25}
+"""Chance of a crash or a rival, each step in which a statement is under way: often enough for two in a row."""
 MADE_FIRST = 0.1
 """Chance of a column at the target, each step in which the source's next statement adds it."""
 _STRIKING = ("crash", "crash_amid", "rival", "forgotten")
@@ -36,7 +40,7 @@ class AlteringWorld(World):
 
     def _go_wrong(self) -> None:
         super()._go_wrong()
-        if self._at_statement and self.chance.random() < AT_STATEMENTS:
+        if self.chance.random() < AT_STATEMENTS.get(self._stage, 0):
             names = [name for name in _STRIKING if name != "forgotten" or name in self.plan.faults]
             fault = self.chance.choice(names)
             if accidents.FAULTS[fault](self):
@@ -47,9 +51,9 @@ class AlteringWorld(World):
             self._make_first()
 
     @property
-    def _at_statement(self) -> bool:
+    def _stage(self) -> Stage:
         machine = self.owner.machine
-        return machine.state is State.FLOWING and machine.pipeline._barrier.ddl is not None
+        return machine.pipeline._barrier.stage if machine.state is State.FLOWING else Stage.OPEN
 
     def _make_first(self) -> None:
         """Somebody adds a column at the target before it is added at the source."""
@@ -65,28 +69,27 @@ class AlteringWorld(World):
 
     def _see_to(self, ddl: Ddl) -> None:
         """End the failed rows of the tables that it names, or make the change by hand."""
-        if ddl.kind is DdlKind.ALTERED and "failed rows" in refusal(self.target.stored, ddl):
-            self._end_rows(ddl)
-            return
-        super()._see_to(ddl)
+        change = statement_of(self.target.stored, ddl).reshape
+        rows = failed_rows(self.target.stored, change) if change is not None and change.made else []
+        if rows:
+            self._end(rows)
+        else:
+            super()._see_to(ddl)
 
     def _is_for_operator(self, ddl: Ddl) -> bool:
         return super()._is_for_operator(ddl) or bool(refusal(self.target.stored, ddl))
 
-    def _end_rows(self, ddl: Ddl) -> None:
-        """Ask for the failed rows again, or give them up; nothing of them is under way, so a wish may change."""
+    def _end(self, rows: list[Place]) -> None:
+        """Ask for failed rows again, or give them up; nothing of them is under way, so a wish may change."""
         target, chance = self.target, self.chance
-        change = statement_of(target.stored, ddl).reshape
-        assert change is not None
-        tables = {(name.schema, name.table) for name in change.names}
         self.healed = True
         self.coverage["altered: failed rows ended before a statement"] += 1
-        for place, (row, _) in list(target.parked.items()):
-            if (row.schema, row.table) in tables:
-                skips = place in target.ledger.covered and chance.random() < 0.4
-                wish = target.state.wished[place] = "skip" if skips else "retry"
-                target.parked[place] = (row, wish)
+        for place in rows:
+            skips = place in target.ledger.covered and chance.random() < 0.4
+            wish = target.state.wished[place] = "skip" if skips else "retry"
+            target.parked[place] = (target.parked[place][0], wish)
         target.stored.flush()
+        self._wishes_read = ParkedWished(())  # what was read before is not told any more
 
 
 def main(seeds: str) -> int:

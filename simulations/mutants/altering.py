@@ -37,7 +37,17 @@ STATEMENTS = (
         worlds="altering",
     ),
     Mutant(
-        "statement-runs-once-more",
+        "passed-statement-not-sealed",
+        """
+        @ WindowPlanner._take_statement
+        - if ddl.kind is not DdlKind.UNRELATED:
+        -     self._barrier.passes(ddl, batch.last)
+        """,
+        "rows follow a passed statement before a checkpoint does, and once the next one is noted it runs again",
+        worlds="altering",
+    ),
+    Mutant(
+        "statement-in-doubt-has-run",
         """
         @ Barrier.again
         - self._enter(Stage.DRAINING)
@@ -146,7 +156,7 @@ AT_THE_TARGET = (
         "altered-under-its-failed-rows",
         """
         @ carrying_out.refusal
-        - change.made and any((row.schema, row.table) in tables for row, _ in stored.state.parked.values())
+        - change.made and failed_rows(stored, change)
         + False
         """,
         "a table is altered while rows of its old form are to be tried again",

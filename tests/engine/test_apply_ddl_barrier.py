@@ -75,6 +75,16 @@ def test_a_statement_goes_through_the_barrier() -> None:
     assert barrier.draining
 
 
+def test_a_statement_that_has_passed_is_sealed_like_one_that_ran() -> None:
+    barrier = Barrier()
+    barrier.passes(ddl(), END)
+    assert barrier.sealing and barrier.ddl == ddl() and not barrier.draining
+    barrier.saved(ELSEWHERE)
+    assert barrier.sealing
+    barrier.saved(END)
+    assert barrier.ddl is None and not barrier.sealing
+
+
 def test_a_checkpoint_before_the_statement_took_effect_does_not_lower_it() -> None:
     barrier = Barrier()
     barrier.raise_for(ddl(), END)
