@@ -7,14 +7,14 @@ from bench.harness.servers import MariaDb, Postgres
 
 
 class Altering:
-    """Those since it was made.  Of PostgreSQL's it tells one of each transaction; elsewhere all, as the server's log has
-    them."""
+    """Those since it was made.  Of PostgreSQL's it tells one of each transaction, else all that the log has."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig, self._is_postgres = rig, isinstance(rig.target, Postgres)
         if self._is_postgres:
             log = f"{rig.schema}.{rig.schema}_log"
-            found = f"pg_event_trigger_ddl_commands() WHERE command_tag = 'ALTER TABLE' AND schema_name = '{rig.schema}'"
+            told = "pg_event_trigger_ddl_commands()"
+            found = f"{told} WHERE command_tag = 'ALTER TABLE' AND schema_name = '{rig.schema}'"
             rig.at_target(
                 f"CREATE TABLE {log} (xid text, words text)",
                 f"CREATE FUNCTION {rig.schema}_note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO"

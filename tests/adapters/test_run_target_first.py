@@ -30,7 +30,8 @@ CHANGES: list[tuple[str, str | None]] = [
     ("ALTER TABLE {0} RENAME INDEX by_c TO {1}", "ALTER TABLE {0} RENAME CONSTRAINT {0}_by_c TO {1}"),
     ("ALTER TABLE {0} DROP PRIMARY KEY, ADD PRIMARY KEY (id, c)",
      "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey;ALTER TABLE {0} ADD PRIMARY KEY (id, c)"),
-    ("ALTER TABLE {0} DROP PRIMARY KEY", "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey"),
+    ("ALTER TABLE {0} DROP PRIMARY KEY, DROP INDEX by_c",
+     "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, DROP CONSTRAINT {0}_by_c"),
     ("ALTER TABLE {0} RENAME TO {0}n", None),
     ("DROP TABLE {0}", None),
     ("CREATE TABLE {0}n (id int PRIMARY KEY, a int)", None),
@@ -70,7 +71,7 @@ def test_what_the_target_has_is_done(rig: Rig) -> None:
                 rig.tables.append(table)
             rig.at_source(f"INSERT INTO {table} ({BEHIND.get(number, 'id, c')}) VALUES (2, 2)")
         assert rig.catch_up_code() == 0, rig.said()
-        assert statements.told() == []
+        assert [words for words in statements.told() if "IF NOT EXISTS" not in words] == []
     finally:
         statements.close()
     rig.assert_exact()
