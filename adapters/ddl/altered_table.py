@@ -120,14 +120,8 @@ class _Altered:
                 return self._is_renaming_open(clause)
             case AddPrimaryKey():
                 return shape.primary_key != self._columns(clause.columns)
-            case DropPrimaryKey() if self._rekeyed:
-                return any(
-                    shape.primary_key not in ((), self._columns(other.columns))
-                    for other in self._clauses
-                    if isinstance(other, AddPrimaryKey)
-                )
             case DropPrimaryKey():
-                return bool(shape.primary_key)
+                return self._is_unkeying_open()
             case _:
                 return False
 
@@ -152,6 +146,16 @@ class _Altered:
             both = "both" if before is not None else "neither"
             raise NotFollowed(f"{self._place} has {both} of {clause.name} and {clause.to}")
         return before is not None
+
+    def _is_unkeying_open(self) -> bool:
+        new = [self._columns(other.columns) for other in self._clauses if isinstance(other, AddPrimaryKey)]
+        if self._shape.primary_key in ((), *new):
+            return False
+        if self._shape.stand_in:
+            raise NotFollowed(
+                f"{self._place} has no primary key, and the unique index {self._shape.stand_in} may stand for it"
+            )
+        return True
 
     # ------------------------------------------------------------------ words
 

@@ -50,6 +50,11 @@ class TargetShape:
         """The name of what makes the primary key; '' for none."""
         return self._primary.name if self._primary is not None else ""
 
+    @property
+    def stand_in(self) -> str:
+        """The unique index of PostgreSQL that is taken for the primary key, as there is none; '' where there is one."""
+        return self.primary_name if self._table.primary == "" else ""
+
     def unique(self, *names: str) -> UniqueKey | None:
         """Returns the unique index that has one of these names, and is not the primary key."""
         wanted = {name.lower() for name in names}

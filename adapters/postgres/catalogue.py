@@ -187,11 +187,13 @@ async def read_tables(
 async def read_tables_to_change(
     connection: asyncpg.Connection[asyncpg.Record], names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
-    """The same, with their plain indexes."""
-    tables = await read_tables(connection, names)
-    plain = await plain_indexes(AsyncServer(connection), names)
+    """The same, with their plain indexes and the names of their primary keys."""
+    tables, server = await read_tables(connection, names), AsyncServer(connection)
+    plain = await plain_indexes(server, names)
+    primary = {TableName(row.schema, row.table): row.name for row in await indexes(server, names) if row.primary}
     return {
-        name: msgspec.structs.replace(table, plain_indexes=plain.get(name, ())) for name, table in tables.items()
+        name: msgspec.structs.replace(table, plain_indexes=plain.get(name, ()), primary=primary.get(name, ""))
+        for name, table in tables.items()
     }
 
 

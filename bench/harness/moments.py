@@ -18,7 +18,7 @@ from bench.harness.session import Flavor, Session, connect
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 
-SECONDS: Final = 180.0
+SECONDS: Final = 400.0
 LONGEST_SECONDS: Final = 0.4
 _TABLE_WAITS = {
     Flavor.POSTGRES: "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'",

@@ -7,20 +7,22 @@ from collections.abc import Callable
 import pytest
 
 from bench.harness.rig import Rig, until
+from bench.harness.tidelock import Process
 
 PROOF = pytest.mark.proof
 ROWS, CHUNK_ROWS, MERGED = 30_000, 1000, 2
-# Tables by their names behind the statement.
-TABLES = {"t": "t", "u": "u", "v": "v"}
+SMALL_ROWS = 900
+TABLES = ("t", "u", "v")
 COLUMNS = "id int PRIMARY KEY, v int NOT NULL, d int NOT NULL DEFAULT 3, w varchar(9)"
 
 
-def begin(rig: Rig) -> None:
-    """A copy of three tables, killed when some chunks of the first are merged, but not all."""
+def begin(rig: Rig) -> Process:
+    """A copy of three tables, of which the first has some chunks merged, and not all."""
     for name in TABLES:
         rig.table(name, COLUMNS)
-        for first in range(1, ROWS if name == "t" else 900, 3000):
-            values = ",".join(f"({n},{n})" for n in range(first, min(first + 3000, ROWS if name == "t" else 900)))
+        rows = ROWS if name == "t" else SMALL_ROWS
+        for first in range(1, rows, ROWS // 3):
+            values = ",".join(f"({n},{n})" for n in range(first, min(first + ROWS // 3, rows)))
             rig.at_source(f"INSERT INTO {name} (id, v) VALUES {values}")
     rig.start_at = "copy"
     process = rig.run()
@@ -30,7 +32,11 @@ def begin(rig: Rig) -> None:
         return merged(rig) >= MERGED
 
     until(is_amid, "chunks that are merged", 90)
-    process.kill()
+    return process
+
+
+def killed_amid(rig: Rig) -> None:
+    begin(rig).kill()
     assert merged(rig) < ROWS // CHUNK_ROWS, "the copy is over"
 
 
@@ -48,12 +54,12 @@ def copied(rig: Rig) -> set[str]:
     return {str(row[0]) for row in rig.rows(f"SELECT DISTINCT table_name FROM tidelock.tidelock_chunks WHERE {mine}")}
 
 
-def rows_of(rig: Rig, table: str, new: int = -5) -> None:
+def change_rows(rig: Rig, table: str, new: int = -5) -> None:
     """Changes of rows in chunks that are merged, and in others; of what is there, and of what is not."""
     rig.at_source(
         f"UPDATE {table} SET v = -v WHERE id % 97 = 1",
         f"DELETE FROM {table} WHERE id % 101 = 2",
-        f"INSERT INTO {table} (id, v) VALUES ({new}, 5), ({90_000 + new}, 1)",
+        f"INSERT INTO {table} (id, v) VALUES ({new}, {200_000 + new}), ({90_000 + new}, {100_000 + new})",
     )
 
 
@@ -63,18 +69,77 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     return make_rig(source, target, "altered", lanes=2, copy={"chunk_rows": CHUNK_ROWS}, spark={"small_rows": 10**6})
 
 
-def at(*pairs: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("rig", pairs, indirect=True)
+def at(*pairs: str, proof: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    given = [*pairs, *(pytest.param(pair, marks=PROOF) for pair in proof)]
+    return pytest.mark.parametrize("rig", given, indirect=True)
 
 
-@at("mysql-postgres", pytest.param("mysql-mariadb", marks=PROOF), pytest.param("mariadb-mysql", marks=PROOF))
+RENAME = "ALTER TABLE {} RENAME TO {}"  # in words of all three
+FROM_POSTGRES = ("postgres_source-postgres", "postgres_source-mysql")
+
+
+@at("mysql-postgres", proof=("mysql-mariadb", "mariadb-mysql", *FROM_POSTGRES))
 def test_tables_have_other_names_or_none(rig: Rig) -> None:
-    begin(rig)
-    rows_of(rig, "t")
-    rig.at_source("RENAME TABLE t TO n, u TO t")
-    rows_of(rig, "n", -6)
+    killed_amid(rig)
+    change_rows(rig, "t")
+    rig.at_source(RENAME.format("t", "n"), RENAME.format("u", "t"))
+    change_rows(rig, "n", -6)
     rig.at_source("UPDATE t SET v = 1 WHERE id < 9", "DROP TABLE v")
     rig.catch_up()
     rig.tables = ["n", "t"]
     rig.assert_exact()
     assert copied(rig) == {"n", "t"}
+
+
+ALTERS = {
+    "add": "ALTER TABLE t ADD COLUMN c int NOT NULL DEFAULT 7",
+    "drop": "ALTER TABLE t DROP COLUMN d",
+    "rename column": "ALTER TABLE t RENAME COLUMN w TO x",
+    "truncate": "TRUNCATE TABLE t",
+    "modify": "ALTER TABLE t MODIFY d bigint NOT NULL",
+    "key": "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+    "no key": "ALTER TABLE t DROP PRIMARY KEY",
+    "unique": "ALTER TABLE t ADD UNIQUE KEY by_v (v)",
+    "exchange": "RENAME TABLE t TO old, u TO t",
+}
+TOLD = ("add", "drop", "rename column", "truncate")
+
+
+@PROOF
+@pytest.mark.parametrize("going_on", [False, True], ids=["killed", "going on"])
+@pytest.mark.parametrize(
+    ("rig", "alter"),
+    [
+        *((pair, alter) for alter in ALTERS for pair in ("mysql-postgres", "mysql-mariadb")),
+        *((pair, alter) for alter in TOLD for pair in FROM_POSTGRES),
+    ],
+    indirect=["rig"],
+)
+def test_a_table_is_altered_amid_its_copy(rig: Rig, alter: str, going_on: bool) -> None:
+    process = begin(rig)
+    if not going_on:
+        process.kill()
+    change_rows(rig, "t")
+    rig.at_source(ALTERS[alter])
+    change_rows(rig, "t", -6)
+    if going_on:
+        until(rig.equal, "equal tables", 120)
+        process.stop()
+    rig.catch_up()
+    rig.tables += ["old"] if alter == "exchange" else []
+    if alter == "exchange":
+        rig.tables.remove("u")
+    rig.assert_exact()
+
+
+@at(proof=("mysql-postgres", "mysql-mariadb"))
+def test_a_column_that_tells_chunks_apart_gets_another_name(rig: Rig) -> None:
+    """The feed halts, and what it says to do helps."""
+    killed_amid(rig)
+    rig.at_source("ALTER TABLE t RENAME COLUMN id TO ident", "UPDATE t SET v = -v WHERE ident % 97 = 1")
+    assert rig.catch_up_code() == 4
+    assert "in chunks of id" in rig.said() and "`tidelock copy FEED --table" in rig.said()
+    done = rig.command("copy", "@", "--table", f"{rig.schema}.t", "--yes")
+    assert "is halted" not in done.err
+    rig.catch_up()
+    rig.assert_exact()

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from bench.harness.altering import Altering
 from bench.harness.moments import Deployment, Embedded, Moments, Scaled
 from bench.harness.rig import Rig
-from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.servers import Server
 
 PROOF = pytest.mark.proof
 ROWS = 40_000
@@ -47,7 +48,7 @@ CHANGES = {
         behind="UPDATE t SET c{0} = id, note{0} = 'n' WHERE id < 9",
     ),
     "modify": Change(
-        "ALTER TABLE t MODIFY m{0} bigint NOT NULL",
+        "ALTER TABLE t MODIFY m{0} bigint NOT NULL DEFAULT 3",
         _COLUMNS + "= 'm{0}' AND data_type = 'bigint'",
         "m{0} int NOT NULL DEFAULT {0}",
         "UPDATE t SET m{0} = 5000000000 + id WHERE id < 9",
@@ -103,37 +104,6 @@ def filled(rig: Rig, change: Change, rows: int = ROWS) -> None:
     rig.begin_here()
 
 
-class Statements:
-    """How many statements have altered the table `t` at the target since this was made, whoever sent them."""
-
-    def __init__(self, rig: Rig) -> None:
-        self._rig, self._is_postgres = rig, isinstance(rig.target, Postgres)
-        if self._is_postgres:
-            rig.at_target(
-                f"CREATE TABLE {rig.schema}_log (xid text)",
-                f"CREATE FUNCTION {rig.schema}_note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO"
-                f" {rig.schema}.{rig.schema}_log SELECT txid_current()::text FROM pg_event_trigger_ddl_commands() WHERE"
-                f" object_identity = '{rig.schema}.t'; END $$",
-                f"CREATE EVENT TRIGGER {rig.schema} ON ddl_command_end EXECUTE FUNCTION {rig.schema}_note()",
-                f"ALTER EVENT TRIGGER {rig.schema} ENABLE ALWAYS",
-            )
-        else:
-            status = "SHOW MASTER STATUS" if isinstance(rig.target, MariaDb) else "SHOW BINARY LOG STATUS"
-            self._file, self._place = rig.rows(status)[0][:2]
-
-    def count(self) -> int:
-        rig = self._rig
-        if self._is_postgres:
-            return int(rig.rows(f"SELECT count(DISTINCT xid)::text FROM {rig.schema}_log")[0][0])
-        seen = rig.rows(f"SHOW BINLOG EVENTS IN '{self._file}' FROM {self._place}")
-        told = [str(row[5]) for row in seen if str(row[2]) == "Query"]
-        return sum("ALTER TABLE" in words and f"`{rig.schema}`.`t`" in words for words in told)
-
-    def close(self) -> None:
-        if self._is_postgres:
-            self._rig.at_target(f"DROP EVENT TRIGGER {self._rig.schema}")
-
-
 def write(rig: Rig, change: Change, number: int) -> None:
     """Rows of three tables before the statement and behind it."""
     rig.at_source(
@@ -162,7 +132,7 @@ def altered(rig: Rig, change: Change, number: int) -> bool:
 def kill_around(feed: Deployment, change: Change, names: list[str] | None = None) -> None:
     """Kill the feed at each moment of a statement of its own, and have it end what it began."""
     rig, rng = feed.rig, random.Random(change.alter)
-    statements, moments = Statements(rig), Moments(feed, rng)
+    statements, moments = Altering(rig), Moments(feed, rng)
     feed.start()
     feed.until(lambda: feed.owners() > 0, "the first takeover")
     try:
@@ -177,7 +147,7 @@ def kill_around(feed: Deployment, change: Change, names: list[str] | None = None
             feed.start()
             feed.until(moments.arrived, f"rows behind the statement, killed when {name}")
             assert moments.altered(), name
-            assert statements.count() == (number + 1 if names is None else names.index(name) + 1), name
+            assert len(statements.told()) == (number + 1 if names is None else names.index(name) + 1), statements.told()
     finally:
         statements.close()
     feed.kill()

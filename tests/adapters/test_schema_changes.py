@@ -202,6 +202,21 @@ def test_an_index_of_another_name_may_be_the_one() -> None:
     assert at("mysql", "DROP INDEX by_a ON t") == []
 
 
+def test_a_unique_index_may_stand_for_the_primary_key_that_is_dropped() -> None:
+    """Or it may not, and has another one in the source's table: there the primary key is dropped already."""
+    statement = "ALTER TABLE t DROP PRIMARY KEY"
+    keyed = table("postgres")
+    unkeyed = msgspec.structs.replace(keyed, key=("a",), uniques=(UniqueKey("t_first", ("a",)),), primary="")
+    with pytest.raises(TargetError, match="unique index t_first may stand for it"):
+        translate(read(statement), "postgres", same, {T: unkeyed})
+    bare = msgspec.structs.replace(unkeyed, key=(), uniques=())
+    assert translate(read(statement), "postgres", same, {T: bare}) == []
+    named = msgspec.structs.replace(keyed, primary=keyed.uniques[0].name)
+    assert translate(read(statement), "postgres", same, {T: named}) == [
+        f'ALTER TABLE "shop"."t" DROP CONSTRAINT "{keyed.uniques[0].name}"'
+    ]
+
+
 def test_an_index_does_not_take_the_name_of_a_table() -> None:
     """PostgreSQL has one namespace for both, and makes no table over an index, without an error."""
     ddl = read("CREATE TABLE t (id int PRIMARY KEY, u int, UNIQUE KEY u (u))")
