@@ -215,7 +215,7 @@ class _Altered:
             if foreign is not None:
                 what = "FOREIGN KEY" if self._dialect == "mysql" else "CONSTRAINT"
                 return [(1, self._action(f"DROP {what} {self._quoted(foreign.name)}"))]
-        if doubt := shape.doubt(clause.what):
+        if doubt := shape.doubt(clause.what, clause.name):
             raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it drops")
         return self._check_dropped(clause) if clause.what == "constraint" else []
 
@@ -232,6 +232,8 @@ class _Altered:
         names = (clause.name, self._index_name(clause.name))
         unique = self._shape.unique(*names)
         name = unique.name if unique is not None else self._shape.plain_index(*names)
+        if not name and (doubt := self._shape.doubt("index", clause.name)) and self._dialect == "mysql":
+            raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it renames")
         if not name:
             return []
         to = self._quoted(self._index_name(clause.to))
