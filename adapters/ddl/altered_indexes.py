@@ -84,7 +84,7 @@ class AlteredIndexes:
             case DropIndex():
                 return self._drop(clause)
             case RenameIndex():
-                return self._renamed(clause) if self._is_renaming_open(clause) else []
+                return self._renamed(clause)
 
     # ------------------------------------------------------------------ ADD
 
@@ -193,7 +193,7 @@ class AlteredIndexes:
             if foreign is not None:
                 what = "FOREIGN KEY" if self._dialect == "mysql" else "CONSTRAINT"
                 return [(_DROP, self._action(f"DROP {what} {self._quoted(foreign.name)}"))]
-        if doubt := shape.doubt(clause.what):
+        if doubt := shape.doubt(clause.what, clause.name):
             raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it drops")
         return self._check_dropped(clause) if clause.what == "constraint" else []
 
@@ -212,6 +212,11 @@ class AlteredIndexes:
         return clause.to.lower() in self._dropped or not self._is_there(clause.to)
 
     def _renamed(self, clause: RenameIndex) -> Words:
+        if not self._is_renaming_open(clause):
+            doubt = "" if self._is_there(clause.to) else self._shape.doubt("index", clause.name)
+            if doubt and self._dialect == "mysql":
+                raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it renames")
+            return []
         names = self._names(clause.name)
         found = self._shape.unique(*names) or self._shape.plain_index(*names)
         if found is None:

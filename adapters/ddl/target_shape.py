@@ -74,13 +74,22 @@ class TargetShape:
         """Returns the foreign key of this name."""
         return next((key for key in self._table.foreign_keys if key.name.lower() == name.lower()), None)
 
-    def doubt(self, what: str) -> str:
+    def doubt(self, what: str, name: str) -> str:
         """Returns what may be meant by a name that is not there; '' where there is nothing."""
+        if what != "foreign key" and (unnamed := self._unnamed(name)):
+            return f"unique index {unnamed}"
         if what != "index" and self._table.foreign_keys:
             return f"foreign key {self._table.foreign_keys[0].name}"
         if what != "foreign key" and self._dialect == "postgres" and self._others:
             return f"unique index {self._others[0].name}"
         return ""
+
+    def _unnamed(self, name: str) -> str:
+        """Returns the unique index that got no name, and at the source perhaps this one: that of its first column with
+        a number, where an index that the target need not have bears that of the column."""
+        column, _, number = name.lower().rpartition("_")
+        unique = self.unique(column) if number.isdecimal() else None
+        return unique.name if unique is not None and unique.columns[0].lower() == column else ""
 
     @property
     def _others(self) -> list[UniqueKey]:

@@ -18,18 +18,20 @@ class Table:
     """A table of the source as the statements so far have made it.
 
     `columns`: types by name, the key `id` left out.  `computed`: generated columns, with those that they are made of.
-    `keyed`: the column that is part of the primary key beside `id`.  `known`: the feed can tell the types that it has,
-    so that new ones can be followed.
+    `keyed`: the column that is part of the primary key beside `id`; `keyless`: there is no such key.
+    `known`: the feed can tell the types that it has, so that new ones can be followed.
     """
 
     columns: dict[str, str] = dataclasses.field(default_factory=dict)
     uniques: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     computed: dict[str, str] = dataclasses.field(default_factory=dict)
     keyed: str = ""
+    keyless: bool = False
     known: bool = True
 
     def copy(self) -> Table:
-        return Table(dict(self.columns), dict(self.uniques), dict(self.computed), self.keyed, self.known)
+        return Table(dict(self.columns), dict(self.uniques), dict(self.computed), self.keyed, self.keyless,
+                     self.known)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,10 +159,14 @@ class Draw:
         name, table = self._any()
         whole = [column for column, kind in table.columns.items() if base(kind) in ("int", "bigint")]
         after = table.copy()
+        if not table.keyless and self._rng.random() < 0.3:
+            after.keyed, after.keyless = "", True
+            return Drawn(f"ALTER TABLE {name} DROP PRIMARY KEY", self._put(name, after))
+        after.keyless = False
         after.keyed = self._rng.choice(whole) if whole and self._rng.random() < 0.5 else ""
         columns = ("id", after.keyed) if after.keyed else ("id",)
-        return Drawn(f"ALTER TABLE {name} DROP PRIMARY KEY, ADD PRIMARY KEY ({self._listed(columns)})",
-                     self._put(name, after))  # fmt: skip
+        dropped = "" if table.keyless else "DROP PRIMARY KEY, "
+        return Drawn(f"ALTER TABLE {name} {dropped}ADD PRIMARY KEY ({self._listed(columns)})", self._put(name, after))
 
     def _index(self) -> Drawn:
         """CREATE and DROP INDEX as statements of their own."""
@@ -203,11 +209,18 @@ class Draw:
         computed.computed["more"] = column
         new = f"d{self._number()}"
         widened.columns[new] = "datetime"
+        narrower = table.copy()
+        several = [columns for columns in table.uniques.values() if len(columns) > 1]
+        gone = rng.choice(several)[0] if several else column
+        del narrower.columns[gone]
+        left = {index: tuple(c for c in columns if c != gone) for index, columns in table.uniques.items()}
+        narrower.uniques = {index: columns for index, columns in left.items() if columns}
         charset = rng.choice(("utf8mb4", "utf8mb4 COLLATE utf8mb4_bin", "latin1", "utf8mb3"))
         sql, behind = rng.choice((
             *[(modified, after)] * 5,
             (f"ALTER TABLE {name} CONVERT TO CHARACTER SET {charset}", converted),
             (f"ALTER TABLE {name} DEFAULT CHARACTER SET {charset}", converted),
+            (f"ALTER TABLE {name} DROP COLUMN `{gone}`", narrower) if narrower.columns else (modified, after),
             (f"ALTER TABLE {name} ADD COLUMN more varchar(30) AS (CONCAT(id, '!')) STORED", computed),
             (f"ALTER TABLE {name} ADD COLUMN `{new}` datetime DEFAULT CURRENT_TIMESTAMP", widened),
             (f"ALTER TABLE {name} ADD COLUMN `{new}` datetime NOT NULL DEFAULT (NOW())", widened),

@@ -38,6 +38,10 @@ LOGGED: Final[dict[str, dict[str, str]]] = {
 }
 """Words that a kind of source logs in the place of the statement; '': another statement, and rows, which are followed.
 """
+AGAIN: Final[dict[str, tuple[str, ...]]] = {
+    "DROP DATABASE shop": ("CREATE DATABASE shop", "USE shop", "CREATE TABLE pulse (id int PRIMARY KEY)"),
+}
+"""Statements right behind it, without which nothing could follow."""
 LAST: Final[dict[str, tuple[str, ...]]] = {
     "CREATE TEMPORARY TABLE n (id int)": ("DROP TEMPORARY TABLE n",),
     "CREATE DATABASE other": ("DROP DATABASE other",),
@@ -60,6 +64,7 @@ class ByHand:
 
 _TEXT_TYPE: Final = "ALTER TABLE t ALTER COLUMN {0} TYPE {1} USING {0}::{1}"
 _GONE: Final = ("DELETE FROM t WHERE id BETWEEN 2 AND 3",)
+_DROPPED: Final = ("DROP TABLE t", "DROP TABLE u", "DROP TABLE new", "DROP TABLE pulse")
 BY_HAND: Final[dict[str, ByHand]] = {
     "CREATE TABLE n (id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE)": ByHand(
         None, ("CREATE TABLE n (id int PRIMARY KEY, p int REFERENCES t (id) ON DELETE CASCADE)",)
@@ -90,6 +95,7 @@ BY_HAND: Final[dict[str, ByHand]] = {
     "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON DELETE SET NULL": ByHand(
         None, ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES t (id) ON DELETE SET NULL",)
     ),
+    "DROP DATABASE shop": ByHand(_DROPPED, _DROPPED),
     "ALTER TABLE t DROP CONSTRAINT k": ByHand((), ()),
     "ALTER TABLE t ALTER CHECK k NOT ENFORCED": ByHand((), ()),
 }

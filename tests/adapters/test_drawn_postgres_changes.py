@@ -57,6 +57,7 @@ class Drawing:
             rig.at_source(f"CREATE TABLE {name} (id int PRIMARY KEY{words})")
         rig.begin_here()
         self._process = rig.run()
+        self._beat("its beginning, at which it compares the tables")
 
     def run(self, number: int) -> None:
         """Makes changes, and has the feed end with the same rows.  Raises AssertionError."""

@@ -217,6 +217,15 @@ def test_a_unique_index_may_stand_for_the_primary_key_that_is_dropped() -> None:
     ]
 
 
+def test_a_numbered_index_may_be_one_that_a_statement_did_not_name() -> None:
+    """Where a plain index over `a` is there, the source names a unique one `a_2`; the target, without it, `a`."""
+    unnamed = msgspec.structs.replace(table("mysql"), uniques=(UniqueKey("PRIMARY", ("id",)), UniqueKey("a", ("a",))))
+    for statement in ("DROP INDEX a_2 ON t", "ALTER TABLE t RENAME INDEX A_2 TO v"):
+        with pytest.raises(TargetError, match="unique index a may be what it"):
+            translate(read(statement), "mysql", same, {T: unnamed})
+    assert translate(read("DROP INDEX b_2 ON t"), "mysql", same, {T: unnamed}) == []
+
+
 def test_an_index_does_not_take_the_name_of_a_table() -> None:
     """PostgreSQL has one namespace for both, and makes no table over an index, without an error."""
     ddl = read("CREATE TABLE t (id int PRIMARY KEY, u int, UNIQUE KEY u (u))")
