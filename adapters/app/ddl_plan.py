@@ -6,6 +6,7 @@ The statements are read, judged and translated by what does so with those of the
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
@@ -102,7 +103,8 @@ class _Plan:
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
         read = classify(Ddl(self.schema, statement, "", 0), self._source)
-        read = replace(read, sql_mode=STRICT_MODE, former=self._former.get(read.tables[0]) if read.tables else None)
+        former = self._former.get(read.tables[0]) if read.tables else None
+        read = replace(read, sql_mode=STRICT_MODE, former=former, moment_us=time.time_ns() // 1000, zone="SYSTEM")
         self._follow(read)
         ddl = related(read, self._mapping, between_sites=self._between is not None)
         if self._between is not None:

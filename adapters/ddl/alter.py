@@ -27,7 +27,7 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     Rowless,
 )
-from tidelock.adapters.ddl.parser import new_column, table_name
+from tidelock.adapters.ddl.parser import keyed_column, table_name
 from tidelock.adapters.ddl.table_parts import (
     foreign_key,
     index_options,
@@ -172,7 +172,10 @@ def _added(reader: Reader) -> list[Clause]:
     if reader.take("CHECK"):
         past_check(reader)
         return [Rowless("a CHECK")]
-    return [AddColumn(new_column(reader))]
+    new, key = keyed_column(reader)
+    columns = (new.column.name,)
+    keys: dict[str, list[Clause]] = {"unique": [AddUnique(columns[0], columns)], "primary": [AddPrimaryKey(columns)]}
+    return [AddColumn(new), *keys.get(key, ())]
 
 
 def _is_column(reader: Reader) -> bool:

@@ -95,6 +95,8 @@ def _require_kept(table: TableName, clause: Clause, target: TargetTable, rules: 
             raise _uncertain(table, "a column is defined anew, and INSERT IGNORE makes of a value what fits")
         case RenameColumn():
             raise _uncertain(table, f"column {clause.name} is named {clause.to}, and the tool may have left its values")
+        case AddColumn() if clause.new.present:
+            raise _uncertain(table, f"column {clause.new.column.name} has the time at which each row was copied")
         case DropColumn():
             own = rules.column(table, clause.name) or clause.name
             for unique in target.uniques:

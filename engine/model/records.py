@@ -308,6 +308,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
     it was before that; None: that is not known.
     `optional`: no row depends on what an ALTERED does, so that a target may go without it.
+    `moment_us`: when it began at a MySQL or MariaDB source, in whole seconds, as µs since the epoch; None: not known.
+    `zone`: its session's time zone; '': the log does not tell.
     """
 
     schema: str
@@ -326,6 +328,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     sql_mode: int | None = None
     former: FormerTable | None = None
     optional: bool = False
+    moment_us: int | None = None
+    zone: str = ""
 
 
 class LogBatch(msgspec.Struct, array_like=True):

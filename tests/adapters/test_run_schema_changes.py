@@ -94,6 +94,25 @@ def test_statements_among_rows(rig: Rig) -> None:
                         f"AND table_schema = '{rig.schema}'")  # fmt: skip
 
 
+def test_rows_get_the_moment_of_the_statement(rig: Rig) -> None:
+    """`DEFAULT CURRENT_TIMESTAMP` of a column that is added, and keys of such columns."""
+    rig.catch_up()
+    rig.at_source(
+        "SET time_zone = '+05:30', timestamp = 1700000000",
+        "INSERT INTO spare VALUES (1, 1), (2, 2)",
+        "ALTER TABLE spare ADD COLUMN made TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,"
+        " ADD COLUMN seen TIMESTAMP NULL DEFAULT now() ON UPDATE CURRENT_TIMESTAMP, ADD COLUMN code int UNIQUE",
+        "INSERT INTO spare (id, v, code) VALUES (3, 3, 3)",
+        "ALTER TABLE spare ADD COLUMN local DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "INSERT INTO spare (id, v, code) VALUES (4, 4, 4)",
+    )
+    rig.tables = ["spare"]
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
+    moments = "made = '2023-11-14 22:13:20+00' AND local = '2023-11-15 03:43:20'"
+    assert len(rig.rows(f"SELECT id FROM {rig.schema}.spare WHERE {moments}")) == 4
+
+
 def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
     """As after a crash between the statement, which MySQL and MariaDB commit at once, and the note that it ran."""
     rig.catch_up()

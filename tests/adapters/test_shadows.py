@@ -100,6 +100,10 @@ DOUBTED = {
     "a column made anew": (
         [MADE, "ALTER TABLE _t_gho DROP COLUMN a", "ALTER TABLE _t_gho ADD COLUMN a int", SWAP], "goes and comes",
     ),
+    "the time of its copy": (
+        [MADE, "ALTER TABLE _t_gho ADD d datetime DEFAULT CURRENT_TIMESTAMP", SWAP],
+        "time at which each row was copied",
+    ),
     "another type": ([MADE, "ALTER TABLE _t_gho MODIFY a tinyint", SWAP], "defined anew"),
     "into another of the feed": ([MADE, "RENAME TABLE t TO u, _t_gho TO t"], "did not take so far"),
 }  # fmt: skip
