@@ -90,7 +90,8 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     (then the whole row is the key and the table is one lane).
     `uniques`: every unique index, the primary key included.
     `foreign_keys`: those of this table; `references`: those of other tables that point here (self-references in both).
-    `plain_indexes`: those that are not unique; only read where a statement is to change the table.
+    `plain_indexes`: those that are not unique; `checks`: names of CHECKs; both are only read where a statement is to
+    change the table.
     """
 
     name: TableName
@@ -100,6 +101,7 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     foreign_keys: tuple[ForeignKey, ...] = ()
     references: tuple[ForeignKey, ...] = ()
     plain_indexes: tuple[SecondaryIndex, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 _IN_OWN_WORDS = frozenset((Kind.OTHER, Kind.JSON))

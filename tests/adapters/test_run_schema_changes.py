@@ -34,7 +34,7 @@ RENAME TABLE spare TO kept
 INSERT INTO kept VALUES (3, 3)
 CREATE TABLE form LIKE kept
 INSERT INTO form SELECT * FROM kept
-ALTER TABLE kept DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)
+ALTER TABLE kept DROP CONSTRAINT small, DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)
 INSERT INTO kept VALUES (1, 9)
 UPDATE kept SET v = 8 WHERE v = 9
 DROP TABLE form
@@ -75,7 +75,7 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     made = make_rig(source, target, "altered", lanes=4)
     unnamed = ACCOUNT.replace("UNIQUE KEY by_mail", "UNIQUE")
     made.table("account", ACCOUNT, unnamed if request.param[1] == "postgres" else None)
-    made.table("spare", "id int PRIMARY KEY, v int")
+    made.table("spare", "id int PRIMARY KEY, v int, CONSTRAINT small CHECK (v < 9)")
     made.rules = [{"source": f"{made.schema}.*"}]
     return made
 
