@@ -6,6 +6,7 @@ The statements are read, judged and translated by what does so with those of the
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
@@ -24,6 +25,7 @@ from tidelock.adapters.ddl.lexer import NotPlain, tokens
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation, RenameTable
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.rules import DdlRules
+from tidelock.adapters.ddl.shadow_forms import former_of
 from tidelock.adapters.ddl.shadows import Shadows, noted
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ddl.translate import translate
@@ -32,6 +34,7 @@ from tidelock.adapters.wiring.capture_order import sites_of
 from tidelock.engine.apply.ddl_barrier import Passage, alarm, judge
 from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.records import Ddl, DdlKind, FormerTable, TableName
 
@@ -102,7 +105,8 @@ class _Plan:
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
         read = classify(Ddl(self.schema, statement, "", 0), self._source)
-        read = replace(read, sql_mode=STRICT_MODE, former=self._former.get(read.tables[0]) if read.tables else None)
+        former = former_of(read, self._former, shadowed(read.tables[0]) if read.tables else None)
+        read = replace(read, sql_mode=STRICT_MODE, former=former, moment_us=time.time_ns() // 1000, zone="SYSTEM")
         self._follow(read)
         ddl = related(read, self._mapping, between_sites=self._between is not None)
         if self._between is not None:

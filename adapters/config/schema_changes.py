@@ -39,7 +39,10 @@ class FeedDdl(msgspec.Struct, frozen=True, kw_only=True):
     change_column: Annotated[
         Policy | None, Meta(description="MODIFY and CHANGE COLUMN, CONVERT TO CHARACTER SET.")
     ] = None
-    keys: Annotated[Policy | None, Meta(description="Primary keys, unique and foreign keys, added or dropped.")] = None
+    keys: Annotated[
+        Policy | None,
+        Meta(description="Primary keys, unique and foreign keys, added or dropped; indexes and CHECKs, dropped."),
+    ] = None
 
     indexes: Annotated[
         Policy | None, Meta(description="Indexes that are not unique, added; those that go are of `keys`.")

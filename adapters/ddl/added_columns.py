@@ -75,8 +75,11 @@ def _postgres_text(text: str) -> str:
 
 
 def _default(new: NewColumn, dialect: Dialect) -> str:
+    # Without NULL, older servers make a TIMESTAMP column NOT NULL.
+    stamp = dialect == "mysql" and new.column.column.kind is Kind.TIMESTAMP and new.column.nullable
+    null = " NULL" if stamp else ""
     if new.fill is None:
-        return " NULL" if dialect == "mysql" and new.column.column.kind is Kind.TIMESTAMP else ""
+        return null
     # MySQL takes a default of a TEXT column only as an expression.
     long_text = dialect == "mysql" and new.column.type.endswith("text")
-    return f" DEFAULT ({quoted(new.fill)})" if long_text else f" DEFAULT {quoted(new.fill)}"
+    return f" DEFAULT ({quoted(new.fill)})" if long_text else f"{null} DEFAULT {quoted(new.fill)}"

@@ -6,7 +6,7 @@ What is not known raises `NotPlain`, as everywhere in this grammar.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
 from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXT_OPTIONS, changed, converted
 from tidelock.adapters.ddl.changed_defaults import read_default
@@ -20,6 +20,7 @@ from tidelock.adapters.ddl.operations import (
     Clause,
     DropColumn,
     DropIndex,
+    Dropped,
     DropPrimaryKey,
     IndexSort,
     NotCarried,
@@ -27,7 +28,7 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     Rowless,
 )
-from tidelock.adapters.ddl.parser import new_column, table_name
+from tidelock.adapters.ddl.parser import keyed_column, table_name
 from tidelock.adapters.ddl.table_parts import (
     foreign_key,
     index_options,
@@ -172,7 +173,10 @@ def _added(reader: Reader) -> list[Clause]:
     if reader.take("CHECK"):
         past_check(reader)
         return [Rowless("a CHECK")]
-    return [AddColumn(new_column(reader))]
+    new, keyed = keyed_column(reader)
+    columns = (new.column.name,)
+    keys: list[Clause] = [AddPrimaryKey(columns)] if keyed == "primary" else []
+    return [AddColumn(new), *keys, *([AddUnique(columns[0], columns)] if keyed == "unique" else [])]
 
 
 def _is_column(reader: Reader) -> bool:
@@ -238,9 +242,9 @@ def _drop(reader: Reader) -> list[Clause]:
     return [DropIndex(name, _DROPPED[what])]
 
 
-_DROPPED: Final[dict[tuple[str, ...], Literal["index", "foreign key", "constraint"]]] = {
+_DROPPED: Final[dict[tuple[str, ...], Dropped]] = {
     ("INDEX",): "index", ("KEY",): "index", ("FOREIGN", "KEY"): "foreign key",
-    ("CHECK",): "constraint", ("CONSTRAINT",): "constraint",
+    ("CHECK",): "check", ("CONSTRAINT",): "constraint",
 }  # fmt: skip
 
 
@@ -274,9 +278,11 @@ def _change(reader: Reader) -> list[Clause]:
 
 
 def _alter(reader: Reader) -> list[Clause]:
-    if reader.peek() in ("CHECK", "CONSTRAINT"):
-        _past(reader)
-        return [NotCarried("ALTER CHECK", "the target may have the CHECK as well, which would refuse rows")]
+    if reader.take("CHECK") or reader.take("CONSTRAINT"):
+        name = reader.name()
+        loosened = reader.take("NOT")
+        reader.expect("ENFORCED")
+        return [DropIndex(name, "check") if loosened else Rowless("a CHECK")]
     mark = reader.mark()
     if reader.peek() not in ("INDEX", "KEY"):
         reader.take("COLUMN")

@@ -179,7 +179,7 @@ class AlteredIndexes:
         rename = next((one for one in self._renames.values() if one.to.lower() == clause.name.lower()), None)
         if rename is not None and not self._is_renaming_open(rename):
             return []  # what has the name now is what has got it
-        if clause.what != "foreign key":
+        if clause.what not in ("foreign key", "check"):
             unique = shape.unique(*names)
             if unique is not None and self._dialect == "mysql":
                 return [(_DROP, f"DROP INDEX {self._quoted(unique.name)}")]
@@ -188,22 +188,18 @@ class AlteredIndexes:
                 return [(_DROP, constraint), (_DROP, f"DROP INDEX IF EXISTS {self._of_schema(unique.name)}")]
             if (plain := shape.plain_index(*names)) is not None:
                 return [(_DROP, f"DROP INDEX {self._of_schema(plain.name)}")]
-        if clause.what != "index":
+        if clause.what in ("foreign key", "constraint"):
             foreign = shape.foreign_key(clause.name)
             if foreign is not None:
                 what = "FOREIGN KEY" if self._dialect == "mysql" else "CONSTRAINT"
                 return [(_DROP, self._action(f"DROP {what} {self._quoted(foreign.name)}"))]
-        if doubt := shape.doubt(clause.what, clause.name):
+        if clause.what in ("check", "constraint"):  # which `init` makes at the target by the source's name
+            cut = clause.name.encode()[:NAME_BYTES].decode(errors="ignore")
+            if check := shape.check(clause.name, cut):
+                return [(_DROP, self._action(f"DROP CONSTRAINT {self._quoted(check)}"))]
+        if clause.what != "check" and (doubt := shape.doubt(clause.what, clause.name)):
             raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it drops")
-        return self._check_dropped(clause) if clause.what == "constraint" else []
-
-    def _check_dropped(self, clause: DropIndex) -> Words:
-        """Returns what drops a CHECK, which `init` makes at the target by the source's name."""
-        if self._dialect == "mysql":
-            raise NotFollowed(
-                f"{clause.name} may be a CHECK, and {self._place} may have one as well, which would refuse rows"
-            )
-        return [(_DROP, self._action(f"DROP CONSTRAINT IF EXISTS {self._quoted(clause.name)}"))]
+        return []
 
     def _is_renaming_open(self, clause: RenameIndex) -> bool:
         """Tells whether the target has the old name, and the new one only where the statement gives it away."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import add_column, renamed
 from tidelock.adapters.ddl.altered_indexes import AlteredIndexes
@@ -32,10 +34,13 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
     SetDefault,
 )
+from tidelock.adapters.ddl.present_time import present_text
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.target_shape import TargetShape
+from tidelock.adapters.ports.definition import Default
 from tidelock.adapters.schema.compatibility import compatible
 from tidelock.adapters.schema.create_table import identifier, qualified
+from tidelock.adapters.schema.defaults import translated
 from tidelock.adapters.schema.expressions import NotTranslated
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
@@ -97,8 +102,9 @@ class _Altered:
             elif self._reused or self._is_open(clause):
                 made += self._written(clause)
         if self._dialect == "mysql":
-            return [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
-        return [words for _, words in sorted(made, key=lambda one: one[0])]
+            altered = [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
+            return altered + self._present_defaults()
+        return [words for _, words in sorted(made, key=lambda one: one[0])] + self._present_defaults()
 
     def _follows(self, clause: Clause) -> bool:
         if isinstance(clause, NotCarried):
@@ -163,8 +169,7 @@ class _Altered:
         """Returns what does the clause: with PostgreSQL statements, each with its turn among all, else clauses."""
         match clause:
             case AddColumn():
-                name = self._rules.column(self._source, clause.new.column.name)
-                return [(4, self._action(add_column(renamed(clause.new, name), self._dialect)))] if name else []
+                return self._new_column(clause)
             case DropColumn():
                 return self._dropped(clause)
             case RenameColumn():
@@ -192,6 +197,28 @@ class _Altered:
         if name in self._shape.primary_key and len(self._shape.primary_key) > 1 and not rekeyed:
             raise NotFollowed(f"column {name} is one of several of the primary key")
         return [(2, self._action(f"DROP COLUMN {self._quoted(name)}"))]
+
+    def _new_column(self, clause: AddColumn) -> list[tuple[int, str]]:
+        new, name = clause.new, self._rules.column(self._source, clause.new.column.name)
+        if name is None:
+            return []
+        if new.present:
+            text = present_text(new.column.column, self._before, self._dialect)
+            new = replace(new, fill=text)
+        return [(4, self._action(add_column(renamed(new, name), self._dialect)))]
+
+    def _present_defaults(self) -> list[str]:
+        """Returns what gives columns that are new the default by which rows to come get the time of theirs.  It may run
+        twice."""
+        made = []
+        for clause in self._clauses:
+            if not isinstance(clause, AddColumn) or not clause.new.present:
+                continue
+            if (name := self._rules.column(self._source, clause.new.column.name)) is not None:
+                default = translated(clause.new.column, Default(expression="current_timestamp"), "mysql", self._dialect)
+                text = f"({default})" if self._dialect == "mysql" else default
+                made.append(f"ALTER TABLE {self._at} ALTER COLUMN {self._quoted(name)} SET DEFAULT {text}")
+        return made
 
     def _defaulted(self, clause: SetDefault) -> list[tuple[int, str]]:
         name = self._rules.column(self._source, clause.name)

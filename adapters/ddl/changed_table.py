@@ -32,10 +32,13 @@ _PRESENT_TIME = "TIMESTAMP without NULL or NOT NULL is what the server's setting
 
 
 class Before(msgspec.Struct, frozen=True):
-    """The source's table just before a statement, and the mode of the statement's session; None: not known."""
+    """The source's table just before a statement, the mode of the statement's session, and when it began; None: not
+    known.  `zone`: the session's time zone; '': the log does not tell."""
 
     table: FormerTable | None = None
     sql_mode: int | None = None
+    moment_us: int | None = None
+    zone: str = ""
 
     def column(self, name: str) -> FormerColumn | None:
         """Returns the column of this name."""

@@ -59,6 +59,7 @@ def altered_by_exchange(
         raise _unknown(table, f"{shadow}, which takes its place, was made in the form of {known.of}")
     if known.doubt:
         raise _unknown(table, f"of {shadow}, which takes its place, it is not certain what it is: {known.doubt}")
+    _require_own_uniques(table, known, target, rules)
     alter = AlterTable(table, clauses_of(known))
     _require_once(table, alter.clauses)
     for clause in alter.clauses:
@@ -70,6 +71,16 @@ def clauses_of(shadow: Shadow) -> tuple[Clause, ...]:
     """Returns all clauses that have altered a shadow."""
     found = [one for schema, statement in shadow.altered for one in operations(Ddl(schema, statement, "", 0))]
     return tuple(clause for one in found if isinstance(one, AlterTable) for clause in one.clauses)
+
+
+def _require_own_uniques(table: TableName, shadow: Shadow, target: TargetTable, rules: DdlRules) -> None:
+    there = {tuple(sorted(name.lower() for name in unique.columns)) for unique in target.uniques}
+    for unique in shadow.uniques:
+        names = [rules.column(table, name) for name in unique]
+        if tuple(sorted(name.lower() for name in names if name is not None)) not in there or None in names:
+            raise _uncertain(
+                table, f"{shadow.table} was made with a unique index over {', '.join(unique)}, which the target has not"
+            )
 
 
 def _require_once(table: TableName, clauses: Sequence[Clause]) -> None:
@@ -95,6 +106,8 @@ def _require_kept(table: TableName, clause: Clause, target: TargetTable, rules: 
             raise _uncertain(table, "a column is defined anew, and INSERT IGNORE makes of a value what fits")
         case RenameColumn():
             raise _uncertain(table, f"column {clause.name} is named {clause.to}, and the tool may have left its values")
+        case AddColumn() if clause.new.present:
+            raise _uncertain(table, f"column {clause.new.column.name} has the time at which each row was copied")
         case DropColumn():
             own = rules.column(table, clause.name) or clause.name
             for unique in target.uniques:

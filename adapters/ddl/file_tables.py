@@ -142,7 +142,8 @@ class FileTables:
                 names = (clause.name.lower(), self._index(table.name, clause.name).lower())
                 uniques = tuple(u for u in table.uniques if u.name.lower() not in names)
                 plain = tuple(one for one in table.plain_indexes if one.name.lower() not in names)
-                return replace(table, uniques=uniques, plain_indexes=plain)
+                checks = tuple(name for name in table.checks if name.lower() != clause.name.lower())
+                return replace(table, uniques=uniques, plain_indexes=plain, checks=checks)
             case RenameIndex():
                 names = (clause.name.lower(), self._index(table.name, clause.name).lower())
                 to = self._index(table.name, clause.to)
@@ -168,6 +169,8 @@ class FileTables:
         for clause in clauses:
             if isinstance(clause, DropPrimaryKey):
                 table = self._altered(table, AddPrimaryKey(("?",)))
+            elif isinstance(clause, DropIndex) and clause.what == "check":
+                table = replace(table, checks=(*table.checks, clause.name))
             elif isinstance(clause, DropIndex | RenameIndex):
                 table = self._altered(table, AddUnique(clause.name, ("?",)))
         return table

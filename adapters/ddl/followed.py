@@ -114,9 +114,10 @@ class _Followed:
         if table is None:
             return []
         place, there = self._there(table)
-        # A `SET STATEMENT` may say another mode than the session's.
-        is_bare = without_settings(self._ddl.statement) == self._ddl.statement
-        before = Before(self._ddl.former, self._ddl.sql_mode if is_bare else None)
+        ddl, before = self._ddl, Before(self._ddl.former)
+        # A `SET STATEMENT` may say another mode than the session's, and another time.
+        if without_settings(ddl.statement) == ddl.statement:
+            before = Before(ddl.former, ddl.sql_mode, ddl.moment_us, ddl.zone)
         others = taken_names(self._tables)
         if self._ddl.told is not None:
             before, alter = Before(told_before(self._ddl.told)), indexed(alter, there, self._dialect)

@@ -20,6 +20,9 @@ Kind: TypeAlias = Literal[
 IndexSort: TypeAlias = Literal["", "FULLTEXT", "SPATIAL", "VECTOR"]
 """Sort of an index that is not unique; '' for a plain one."""
 
+Dropped: TypeAlias = Literal["index", "foreign key", "check", "constraint"]
+"""What goes by a name; a constraint is a foreign key, a CHECK or a unique index."""
+
 
 class DropTable(msgspec.Struct, frozen=True):
     """A table goes with its rows."""
@@ -142,10 +145,11 @@ class SetDefault(msgspec.Struct, frozen=True):
 
 
 class DropIndex(msgspec.Struct, frozen=True):
-    """An index, a foreign key, a CHECK or whatever else bears the name goes; `what`: says which of them."""
+    """An index, a foreign key, a CHECK or whatever else bears the name goes; `what`: says which of them.  So does a
+    CHECK that is not enforced any more."""
 
     name: str
-    what: Literal["index", "foreign key", "constraint"] = "index"
+    what: Dropped = "index"
     kind: Kind = "keys"
 
 

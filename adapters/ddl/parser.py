@@ -5,6 +5,8 @@ The grammar covers what is wholly understood.  Anything else raises `NotPlain`, 
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 import msgspec
 
 from tidelock.adapters.ddl.column_types import column_type
@@ -15,12 +17,16 @@ from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import UniqueKey
 
+_PRESENT: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+
 
 class NewColumn(msgspec.Struct, frozen=True):
-    """A column to add.  `fill`: the literal text that existing rows get; None for NULL."""
+    """A column to add.  `fill`: the literal text that existing rows get; None for NULL.  `present`: they get the moment
+    of the statement in its place, in whole seconds."""
 
     column: SourceColumn
     fill: str | None
+    present: bool = False
 
 
 class _Definition(msgspec.Struct):
@@ -29,6 +35,7 @@ class _Definition(msgspec.Struct):
     nullable: bool = True
     default: str | None = None
     computed: bool = False
+    present: bool = False
     primary: bool = False
     unique: bool = False
     automatic: bool = False
@@ -140,20 +147,36 @@ def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
 
 
 def new_column(reader: Reader) -> NewColumn:
+    """Reads a column that only is added, and has a literal in existing rows.  Raises NotPlain."""
+    new, key = keyed_column(reader)
+    if new.present or key:
+        raise NotPlain(f"column {new.column.name} is more than a column")
+    return new
+
+
+def keyed_column(reader: Reader) -> tuple[NewColumn, Literal["", "unique", "primary"]]:
+    """Reads a column that is added, and says which key it makes besides.  Raises NotPlain."""
     if reader.peek() in ("INDEX", "KEY", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL"):
         raise NotPlain(reader.rest())
     column, definition = read_column(reader)
-    computed = definition.computed or definition.generated
-    if definition.primary or definition.unique or definition.automatic or computed:
-        raise NotPlain(f"column {column.name} is more than a column")
-    if column.column.kind is Kind.TIMESTAMP and not definition.said_null:
+    if definition.automatic:
+        raise NotPlain(f"column {column.name}, whose numbers in existing rows the log does not tell")
+    if definition.generated:
+        raise NotPlain(f"column {column.name}, which the source computes")
+    present = definition.present and column.column.kind in (Kind.TIMESTAMP, Kind.DATETIME) and not column.column.scale
+    if definition.computed and not present:
+        raise NotPlain(f"column {column.name}, whose default is not constant")
+    said = definition.said_null or not definition.nullable
+    if column.column.kind is Kind.TIMESTAMP and not (said or present):
         raise NotPlain(f"whether column {column.name} is NOT NULL depends on the server")
+    nullable = definition.nullable and not definition.primary
     fill = definition.default
-    if fill is None and not definition.nullable:
+    if fill is None and not nullable and not present:
         fill = implicit(column.column)
     if fill is not None:
         check_fill(column.column, fill)
-    return NewColumn(msgspec.structs.replace(column, nullable=definition.nullable), fill)
+    key: Literal["", "unique", "primary"] = "primary" if definition.primary else "unique" if definition.unique else ""
+    return NewColumn(msgspec.structs.replace(column, nullable=nullable), fill, present), key
 
 
 def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:
@@ -236,7 +259,7 @@ def _past_attribute(reader: Reader) -> None:
 
 def _default(reader: Reader, definition: _Definition) -> None:
     """Reads a default: a literal as text, NULL as None; the value of a function or an expression is not known."""
-    definition.default, definition.computed = None, False
+    definition.default, definition.computed, definition.present = None, False, False
     if reader.peek() == "(":
         reader.skip_group()
         definition.computed = True
@@ -251,5 +274,7 @@ def _default(reader: Reader, definition: _Definition) -> None:
         definition.default = "1" if token.upper == "TRUE" else "0"
     elif token.upper != "NULL":
         definition.computed = True
-        if reader.peek() == "(":
+        definition.present = token.upper in _PRESENT
+        if not reader.take("(", ")") and reader.peek() == "(":
+            definition.present = False  # a fraction of a second
             reader.skip_group()

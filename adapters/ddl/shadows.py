@@ -19,19 +19,23 @@ from msgspec.structs import replace
 
 from tidelock.adapters.ddl.classify import classify, is_optional
 from tidelock.adapters.ddl.lexer import NotPlain
-from tidelock.adapters.ddl.operations import AlterTable, CreateLike, DropTable, Operation, RenameTable
+from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, Operation, RenameTable
+from tidelock.adapters.ddl.shadow_forms import difference, uniques_of
 from tidelock.adapters.ddl.statement import operations, reader_of
+from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 
 class Shadow(msgspec.Struct, frozen=True):
     """A shadow table.  `of`: the table in whose form it was made.  `altered`: the default database and the text of each
-    statement that has altered it since.  `doubt`: why that does not say what it is by now; '' where it does."""
+    statement that has altered it since.  `doubt`: why that does not say what it is by now; '' where it does.
+    `uniques`: columns of unique indexes that it was made with by a whole CREATE TABLE, to be those of `of`."""
 
     table: TableName
     of: TableName
     altered: tuple[tuple[str, str], ...] = ()
     doubt: str = ""
+    uniques: tuple[tuple[str, ...], ...] = ()
 
 
 Shadows = dict[TableName, Shadow]
@@ -78,6 +82,8 @@ class _Noted:
                     self.shadows.pop(one.table, None)
                 case CreateLike():
                     self._made(one)
+                case CreateTable():
+                    self._made_whole(one)
                 case AlterTable() if (shadow := self.shadows.get(one.table)) is not None:
                     said = (*shadow.altered, (self._ddl.schema, self._ddl.statement))
                     self.shadows[one.table] = replace(shadow, altered=said)
@@ -104,6 +110,17 @@ class _Noted:
         elif made.table not in self.shadows and self._takes(made.like):
             doubt = f"it may have been there before: {self._shown}"
             self.shadows[made.table] = Shadow(made.table, made.like, doubt=doubt)
+
+    def _made_whole(self, made: CreateTable) -> None:
+        of = shadowed(made.table)
+        if of is None or not self._takes(of):
+            return
+        if self._may_be_there:
+            doubt = f"it may have been there before: {self._shown}"
+            self.shadows.setdefault(made.table, Shadow(made.table, of, doubt=doubt))
+            return
+        doubt = difference(self._ddl, made.made, of)
+        self.shadows[made.table] = Shadow(made.table, of, doubt=doubt, uniques=uniques_of(made.made))
 
     @property
     def _may_be_there(self) -> bool:

@@ -70,6 +70,11 @@ class TargetShape:
         wanted = {name.lower() for name in names}
         return next((one for one in self._table.plain_indexes if one.name.lower() in wanted), None)
 
+    def check(self, *names: str) -> str:
+        """Returns the name of the CHECK that has one of these; '' for none."""
+        wanted = {name.lower() for name in names}
+        return next((name for name in self._table.checks if name.lower() in wanted), "")
+
     def foreign_key(self, name: str) -> ForeignKey | None:
         """Returns the foreign key of this name."""
         return next((key for key in self._table.foreign_keys if key.name.lower() == name.lower()), None)

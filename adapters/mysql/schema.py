@@ -54,10 +54,16 @@ async def read_tables(connection: aiomysql.Connection, names: Sequence[TableName
 async def read_tables_to_change(
     connection: aiomysql.Connection, names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
-    """The same, with their plain indexes."""
-    tables = await read_tables(connection, names)
-    plain = await catalogue.plain_indexes(AsyncServer(connection), list(tables)) if tables else {}
-    return {name: replace(table, plain_indexes=plain.get(name, ())) for name, table in tables.items()}
+    """The same, with their plain indexes and the names of their CHECKs."""
+    tables, server = await read_tables(connection, names), AsyncServer(connection)
+    if not tables:
+        return {}
+    plain = await catalogue.plain_indexes(server, list(tables))
+    checks = await catalogue.checks(server, list(tables))
+    return {
+        name: replace(table, plain_indexes=plain.get(name, ()), checks=tuple(check for check, _ in checks[name]))
+        for name, table in tables.items()
+    }
 
 
 async def tables_of(server: Server, names: Sequence[TableName]) -> dict[TableName, TargetTable]:

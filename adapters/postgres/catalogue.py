@@ -93,6 +93,12 @@ JOIN pg_index i ON i.indrelid = w.oid AND NOT i.indisunique AND NOT i.indisexclu
 JOIN pg_class x ON x.oid = i.indexrelid
 ORDER BY 1, 2, 3"""
 
+_CHECKS = f"""
+WITH {_WANTED}
+SELECT w.schema, w.name, array_agg(k.conname::text ORDER BY k.conname)
+FROM wanted w JOIN pg_constraint k ON k.conrelid = w.oid AND k.contype = 'c'
+GROUP BY 1, 2"""
+
 # A partition's own copy of a key has a parent constraint; only the partitioned table's is read.
 _FOREIGN_KEYS = f"""
 WITH {_WANTED}
@@ -187,12 +193,15 @@ async def read_tables(
 async def read_tables_to_change(
     connection: asyncpg.Connection[asyncpg.Record], names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
-    """The same, with their plain indexes and the names of their primary keys."""
+    """The same, with their plain indexes, and the names of their CHECKs and primary keys."""
     tables, server = await read_tables(connection, names), AsyncServer(connection)
     plain = await plain_indexes(server, names)
+    checks = {TableName(*row[:2]): tuple(row[2]) for row in await server.ask(_CHECKS, *named(names))}
     primary = {TableName(row.schema, row.table): row.name for row in await indexes(server, names) if row.primary}
     return {
-        name: msgspec.structs.replace(table, plain_indexes=plain.get(name, ()), primary=primary.get(name, ""))
+        name: msgspec.structs.replace(
+            table, plain_indexes=plain.get(name, ()), checks=checks.get(name, ()), primary=primary.get(name, "")
+        )
         for name, table in tables.items()
     }
 

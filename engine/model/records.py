@@ -342,6 +342,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     it was before that; None: that is not known.  `targets`: the target's names of `tables`, none where they are not
     known.
     `optional`: no row depends on what an ALTERED does, so that a target may go without it.
+    `moment_us`: when it began at a MySQL or MariaDB source, in whole seconds, as µs since the epoch; None: not known.
+    `zone`: its session's time zone; '': the log does not tell.
     """
 
     schema: str
@@ -361,6 +363,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     former: FormerTable | None = None
     targets: tuple[TableName, ...] = ()
     optional: bool = False
+    moment_us: int | None = None
+    zone: str = ""
 
 
 class LogBatch(msgspec.Struct, array_like=True):

@@ -92,8 +92,8 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     (then the whole row is the key and the table is one lane).
     `uniques`: every unique index, the primary key included.
     `foreign_keys`: those of this table; `references`: those of other tables that point here (self-references in both).
-    `plain_indexes`: those that are not unique; `primary`: that of PostgreSQL's primary key, '' for none.
-    Both are only read where a statement is to change the table.
+    `plain_indexes`: those that are not unique; `checks`: names of CHECKs; `primary`: that of PostgreSQL's primary key,
+    '' for none.  They are only read where a statement is to change the table.
     """
 
     name: TableName
@@ -103,6 +103,7 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     foreign_keys: tuple[ForeignKey, ...] = ()
     references: tuple[ForeignKey, ...] = ()
     plain_indexes: tuple[SecondaryIndex, ...] = ()
+    checks: tuple[str, ...] = ()
     primary: str | None = None
 
 

@@ -174,7 +174,6 @@ _CAUSES: Final = (
     (re.compile(r"drops database"), "DROP DATABASE"),
     (re.compile(r"partition|PARTITION"), "a partition that loses or brings rows"),
     (re.compile(r"foreign key that changes rows"), "a foreign key that acts on rows"),
-    (re.compile(r"CHECK"), "a CHECK that the target may have too"),
     (re.compile(r"default|more than a column|NOT NULL"), "a column whose value in old rows is not certain"),
     (re.compile(r"not understood|cannot be read|not applied by itself"), "a form that is not read"),
 )

@@ -34,7 +34,7 @@ RENAME TABLE spare TO kept
 INSERT INTO kept VALUES (3, 3)
 CREATE TABLE form LIKE kept
 INSERT INTO form SELECT * FROM kept
-ALTER TABLE kept DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)
+ALTER TABLE kept DROP CONSTRAINT small, DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)
 INSERT INTO kept VALUES (1, 9)
 UPDATE kept SET v = 8 WHERE v = 9
 DROP TABLE form
@@ -75,7 +75,7 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     made = make_rig(source, target, "altered", lanes=2)
     unnamed = ACCOUNT.replace("UNIQUE KEY by_mail", "UNIQUE")
     made.table("account", ACCOUNT, unnamed if request.param[1] == "postgres" else None)
-    made.table("spare", "id int PRIMARY KEY, v int")
+    made.table("spare", "id int PRIMARY KEY, v int, CONSTRAINT small CHECK (v < 9)")
     made.rules = [{"source": f"{made.schema}.*"}]
     return made
 
@@ -92,6 +92,25 @@ def test_statements_among_rows(rig: Rig) -> None:
     assert rig.rows(INDEXES[flavor].format(rig.schema)) == INDEXED[flavor]
     assert not rig.rows("SELECT 1 FROM information_schema.tables WHERE table_name = 'spare' "
                         f"AND table_schema = '{rig.schema}'")  # fmt: skip
+
+
+def test_rows_get_the_moment_of_the_statement(rig: Rig) -> None:
+    """`DEFAULT CURRENT_TIMESTAMP` of a column that is added, and keys of such columns."""
+    rig.catch_up()
+    rig.at_source(
+        "SET time_zone = '+05:30', timestamp = 1700000000",
+        "INSERT INTO spare VALUES (1, 1), (2, 2)",
+        "ALTER TABLE spare ADD COLUMN made TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,"
+        " ADD COLUMN seen TIMESTAMP NULL DEFAULT now() ON UPDATE CURRENT_TIMESTAMP, ADD COLUMN code int UNIQUE",
+        "INSERT INTO spare (id, v, code) VALUES (3, 3, 3)",
+        "ALTER TABLE spare ADD COLUMN local DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "INSERT INTO spare (id, v, code) VALUES (4, 4, 4)",
+    )
+    rig.tables = ["spare"]
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
+    moments = "made = '2023-11-14 22:13:20+00' AND local = '2023-11-15 03:43:20'"
+    assert len(rig.rows(f"SELECT id FROM {rig.schema}.spare WHERE {moments}")) == 4
 
 
 def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:

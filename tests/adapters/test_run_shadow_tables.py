@@ -30,7 +30,7 @@ UPDATE orders SET note = 'first' WHERE id = 1
 DELETE FROM orders WHERE id = 3
 """.strip().splitlines()  # noqa: E501
 PT_OSC = """
-CREATE TABLE `_items_new` LIKE `items`
+CREATE TABLE `_items_new` (`id` int NOT NULL, `v` int DEFAULT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4
 ALTER TABLE `_items_new` ADD COLUMN w int
 CREATE TRIGGER `pt_osc_del` AFTER DELETE ON `items` FOR EACH ROW DELETE IGNORE FROM `_items_new` WHERE `_items_new`.id <=> OLD.id
 CREATE TRIGGER `pt_osc_upd` AFTER UPDATE ON `items` FOR EACH ROW REPLACE INTO `_items_new` (id, v) VALUES (NEW.id, NEW.v)

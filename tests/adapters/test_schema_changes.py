@@ -107,6 +107,11 @@ OPEN = [
         ],
         ["ALTER TABLE t ADD INDEX by_ab (a, b(4) DESC), ADD COLUMN d varchar(9), ADD INDEX d (d)"],
     ),
+    (
+        "ALTER TABLE t ADD d int UNIQUE",
+        ["ALTER TABLE t ADD COLUMN IF NOT EXISTS d integer", "ALTER TABLE t ADD CONSTRAINT t_d UNIQUE (d)"],
+        ["ALTER TABLE t ADD COLUMN d int, ADD UNIQUE KEY d (d)"],
+    ),
     ("CREATE INDEX first ON t (a) COMMENT 'x' LOCK=NONE", [], []),
     ("ALTER TABLE t ADD INDEX (a)", ["CREATE INDEX t_a ON t (a)"], ["ALTER TABLE t ADD INDEX a (a)"]),
     ("CREATE INDEX u_a ON t (b(3))", [], []),
@@ -241,14 +246,16 @@ def test_sites_are_told_of_no_table_that_is_left_out() -> None:
     assert told(ddl, same, left_out, "back") == []
 
 
-def test_a_check_goes_at_a_target_that_may_have_it() -> None:
+@pytest.mark.parametrize("clause", ["DROP CONSTRAINT small", "DROP CHECK Small", "ALTER CHECK small NOT ENFORCED"])
+@pytest.mark.parametrize("dialect", ["postgres", "mysql"])
+def test_a_check_goes_at_a_target_that_has_it(clause: str, dialect: Dialect) -> None:
     """`init` makes CHECKs too, by the source's names."""
-    bare = {T: msgspec.structs.replace(table("postgres"), uniques=table("postgres").uniques[:1], foreign_keys=())}
-    ddl = read("ALTER TABLE t DROP CONSTRAINT small")
-    assert translate(ddl, "postgres", same, bare) == ['ALTER TABLE "shop"."t" DROP CONSTRAINT IF EXISTS "small"']
-    with pytest.raises(TargetError, match="small may be a CHECK"):
-        translate(ddl, "mysql", same, bare)
-    assert read("ALTER TABLE t ALTER CHECK small NOT ENFORCED").kind is DdlKind.OTHER
+    bare = msgspec.structs.replace(table(dialect), uniques=table(dialect).uniques[:1], foreign_keys=())
+    ddl = read(f"ALTER TABLE t {clause}")
+    assert translate(ddl, dialect, same, {T: bare}) == []
+    (made,) = translate(ddl, dialect, same, {T: msgspec.structs.replace(table(dialect), checks=("small",))})
+    assert made.replace('"', "").replace("`", "") == "ALTER TABLE shop.t DROP CONSTRAINT small"
+    assert read("ALTER TABLE t ALTER CHECK small ENFORCED").kind is DdlKind.UNRELATED
 
 
 WITHOUT = [
@@ -272,6 +279,30 @@ def test_what_the_target_goes_without_is_said(statement: str, dialect: Dialect, 
     said: list[str] = []
     assert at(dialect, statement, DdlRules(say=said.append)) == []
     assert why in "".join(said)
+
+
+def test_a_column_gets_the_moment_where_the_log_tells_it() -> None:
+    ddl = read("ALTER TABLE t ADD s timestamp DEFAULT CURRENT_TIMESTAMP, ADD d datetime NOT NULL DEFAULT now()")
+    ddl = msgspec.structs.replace(ddl, moment_us=1_700_000_000_000_000, zone="-03:30")
+    there = {T: table("postgres")}
+    made = translate(ddl, "postgres", same, {T: table("postgres")})
+    assert [words.partition("\"t\" ")[2] for words in made] == [
+        "ADD COLUMN IF NOT EXISTS \"s\" timestamptz(0) DEFAULT '2023-11-14 22:13:20+00'",
+        "ADD COLUMN IF NOT EXISTS \"d\" timestamp(0) NOT NULL DEFAULT '2023-11-14 18:43:20'",
+        'ALTER COLUMN "s" SET DEFAULT CURRENT_TIMESTAMP(0)', 'ALTER COLUMN "d" SET DEFAULT LOCALTIMESTAMP(0)',
+    ]  # fmt: skip
+    made = translate(ddl, "mysql", same, {T: table("mysql")})
+    assert [words.partition("`t` ")[2] for words in made] == [
+        ("ADD COLUMN `s` timestamp NULL DEFAULT '2023-11-14 22:13:20', "
+         "ADD COLUMN `d` datetime NOT NULL DEFAULT '2023-11-14 18:43:20'"),
+        "ALTER COLUMN `s` SET DEFAULT (CURRENT_TIMESTAMP)", "ALTER COLUMN `d` SET DEFAULT (CURRENT_TIMESTAMP)",
+    ]  # fmt: skip
+    for lacking in ({"moment_us": None}, {"zone": "SYSTEM"}, {"zone": ""}):
+        with pytest.raises(TargetError, match=r"is not known|time zone"):
+            translate(msgspec.structs.replace(ddl, **lacking), "postgres", same, there)
+    stated = msgspec.structs.replace(ddl, statement=f"SET STATEMENT timestamp=5 FOR {ddl.statement}")
+    with pytest.raises(TargetError, match="is not known"):
+        translate(stated, "postgres", same, there)
 
 
 def test_what_ran_once_of_indexes_is_not_taken_back() -> None:

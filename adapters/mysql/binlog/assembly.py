@@ -270,8 +270,9 @@ class Assembly:
         if taken >= self._skip:
             transaction = self._taken(end if alone else state.boundary, complete=alone)
             transaction.ddl = Ddl(
-                query.schema, query.statement, state.source, state.number, sql_mode=query.sql_mode
-            )
+                query.schema, query.statement, state.source, state.number, sql_mode=query.sql_mode,
+                moment_us=when_us, zone=query.zone,
+            )  # fmt: skip
             state.done.append(transaction)
         if alone:
             self._close(end)

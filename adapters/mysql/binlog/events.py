@@ -52,11 +52,13 @@ Gtid: TypeAlias = tuple[str, int, int, int]
 
 
 class Query(NamedTuple):
-    """A statement in the log, with the schema that was the default for it, and the bits of the session's `sql_mode`."""
+    """A statement in the log, with the schema that was the default for it, and the bits of the session's `sql_mode`.
+    `zone`: the session's time zone; '' where the statement did without."""
 
     schema: str
     statement: str
     sql_mode: int | None = None
+    zone: str = ""
 
 
 def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
@@ -170,7 +172,8 @@ def mariadb_gtid(b: bytes, p: int) -> tuple[str, int, int]:
 
 
 _STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4}
-_MODE_STATUS, _CHARSET_STATUS, _CATALOG_STATUS = 1, 4, 6
+_MODE_STATUS, _CHARSET_STATUS, _ZONE_STATUS, _CATALOG_STATUS = 1, 4, 5, 6
+_CHARSET_SIZE: Final = 6
 
 
 def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
@@ -179,8 +182,8 @@ def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
     status = p + 13
     schema = status + status_size
     text = b[schema + schema_size + 1 : end] if plain is None else plain
-    charset, mode = _session(b, status, schema)
-    return Query(b[schema : schema + schema_size].decode(), _decoded(text, charset), mode)
+    charset, mode, zone = _session(b, status, schema)
+    return Query(b[schema : schema + schema_size].decode(), _decoded(text, charset), mode, zone)
 
 
 def query_text_at(b: bytes, p: int) -> int:
@@ -188,15 +191,19 @@ def query_text_at(b: bytes, p: int) -> int:
     return p + 13 + int.from_bytes(b[p + 11 : p + 13], "little") + b[p + 8] + 1
 
 
-def _session(b: bytes, p: int, end: int) -> tuple[str, int | None]:
-    """The charset of the statement and the session's `sql_mode`, in status variables that four others may precede."""
-    charset, mode = "utf8mb4", None
+def _session(b: bytes, p: int, end: int) -> tuple[str, int | None, str]:
+    """The charset of the statement, the session's `sql_mode` and time zone, in status variables that four others may
+    precede."""
+    charset, mode, zone = "utf8mb4", None, ""
     while p < end:
         code = b[p]
         if code == _CHARSET_STATUS:
             charset = charset_of(int.from_bytes(b[p + 1 : p + 3], "little")) or charset
+            p += 1 + _CHARSET_SIZE
+        elif code == _ZONE_STATUS:
+            zone = b[p + 2 : p + 2 + b[p + 1]].decode("ascii", "replace")
             break
-        if code == _CATALOG_STATUS:
+        elif code == _CATALOG_STATUS:
             p += 2 + b[p + 1]
         elif code in _STATUS_SIZES:
             if code == _MODE_STATUS:
@@ -204,7 +211,7 @@ def _session(b: bytes, p: int, end: int) -> tuple[str, int | None]:
             p += 1 + _STATUS_SIZES[code]
         else:
             break
-    return charset, mode
+    return charset, mode, zone
 
 
 def _decoded(text: bytes, charset: str) -> str:

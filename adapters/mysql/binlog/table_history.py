@@ -17,6 +17,7 @@ import msgspec
 
 from tidelock.adapters.mysql.binlog.table_look import Look
 from tidelock.adapters.ports.table_form import TableForm
+from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.model import lineage
 from tidelock.engine.model.records import (
     Column,
@@ -99,11 +100,12 @@ class TableHistory:
     def passed(self, ddl: Ddl, end: Position) -> Ddl:
         """Returns a statement with its table as it was before; `end`: the place behind it.  Raises SourceError."""
         from tidelock.adapters.ddl.former_tables import moved  # DDL is rare
+        from tidelock.adapters.ddl.shadow_forms import former_of
 
         self._arrive(end)
         if self._pending is not None and end.order[:2] > self._pending.place.order[:2]:
             self._settle(end)  # it begins at the place of the look, or behind it
-        former = self._tables.get(ddl.tables[0]) if ddl.tables else None
+        former = former_of(ddl, self._tables, shadowed(ddl.tables[0]) if ddl.tables else None)
         for name, table in moved(ddl, self._tables).items():
             if self._wanted(name):
                 self._note(name, table, end)
