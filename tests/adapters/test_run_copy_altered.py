@@ -143,3 +143,17 @@ def test_a_column_that_tells_chunks_apart_gets_another_name(rig: Rig) -> None:
     assert "is halted" not in done.err
     rig.catch_up()
     rig.assert_exact()
+
+
+@at(proof=("mysql-postgres", "mysql-mariadb"))
+def test_a_table_that_the_operator_drops_is_copied_no_more(rig: Rig) -> None:
+    rig.options["ddl"] = {"drop_table": "halt"}
+    killed_amid(rig)
+    rig.at_source("DROP TABLE t", "UPDATE u SET v = -v WHERE id < 9")
+    assert rig.catch_up_code() == 4
+    rig.at_target(f"DROP TABLE {rig.schema}.t")
+    assert rig.command("ddl", "done").code == 0
+    rig.catch_up()
+    rig.tables.remove("t")
+    rig.assert_exact()
+    assert copied(rig) == {"u", "v"}

@@ -197,14 +197,14 @@ def test_partitions_that_come_while_all_workers_are_killed_are_shared_out(
     rig, workload = workers.rig, three_groups()
     rig.make(workload)
     workers.start()
-    workers.until_owned(1)
+    workers.until(lambda: bool(workers.reports), "the first group", 300)
     rig.options["partitions"] = GROUPS
     assert rig.feed.exists()
     for name in workers.places:
         workers.kill(name)
     rig.load(workload, 300)
-    workers.until(lambda: len(workers.reports) == GROUPS, "a worker for each partition", 240)
-    workers.until_caught_up()
+    workers.until(lambda: len(workers.reports) == GROUPS, "a worker for each partition", 300)
+    workers.until_caught_up(300)
     workers.assert_exact()
 
 
