@@ -32,7 +32,7 @@ _CONVERTS: Final = 4
 _NAME_BYTES = 63 - max(map(len, _EVENTS))
 
 FOUND: Final = """
-SELECT e.evtname::text, e.evtenabled::text, p.prosrc, r.rolsuper
+SELECT e.evtname::text, e.evtenabled::text, p.prosrc, r.rolsuper::text
 FROM pg_event_trigger e JOIN pg_proc p ON p.oid = e.evtfoid JOIN pg_roles r ON r.oid = p.proowner
 JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.proname = $2"""
 """Parameters: schema and name of the function.  One row an event trigger that calls it."""
@@ -44,7 +44,7 @@ SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamesp
 
 def whole(found: Sequence[Sequence[object]]) -> bool:
     """Tells whether rows of `FOUND` are those of event triggers that tell every command."""
-    return len(found) == len(_EVENTS) and all(row[1] == ENABLED and row[3] for row in found)
+    return len(found) == len(_EVENTS) and all(row[1] == ENABLED and row[3] == "true" for row in found)
 
 
 class CommandTrigger(msgspec.Struct, frozen=True):

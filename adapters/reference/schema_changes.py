@@ -6,6 +6,7 @@ log, the comparison of two forms for PostgreSQL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     changed,
     removed,
 )
+from tidelock.adapters.reference.told_changes import told_lines
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 
@@ -60,6 +62,16 @@ PostgreSQL's log has no statements: a change shows in the form of the table that
 shows. Columns are known by their numbers,
 [where these are certain](../explanation/schema-changes.md#from-postgresql).
 What rows do not depend on is not told, and passes.
+
+| change | → PostgreSQL | → MySQL, MariaDB | why it halts |
+|---|---|---|---|
+"""
+_TOLD: Final = """
+## From PostgreSQL with event triggers
+
+`tidelock ddl install FEED` ([how to](../how-to/postgres-source.md#event-triggers)): each command tells in the log what
+it has made of tables, at its place among the rows. Then it makes no difference how far the feed is behind, how often a
+table was changed since, or which names were exchanged in several commands.
 
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
@@ -234,7 +246,12 @@ def reference() -> str:
         lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
     forms = [(name, *_of_form(after, facts)) for name, after, facts in _CHANGES]
     forms.append(("TRUNCATE", "applied", "applied", ""))
-    return "".join([_TEXT, *lines, _POSTGRES, *(f"| {' | '.join(one)} |\n" for one in forms)])
+    parts = [_TEXT, *lines, _POSTGRES, *map(_line, forms), _TOLD, *map(_line, told_lines())]
+    return "".join(parts)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 if __name__ == "__main__":
