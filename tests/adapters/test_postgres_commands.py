@@ -61,7 +61,10 @@ class Told:
         """Runs statements and returns what is read of them: statements of the feed, and how many rows lie between."""
         self.log.messages()
         self.log.run(statements)
-        return brief(self.read())
+        found = self.read()
+        told = [(ddl.source, ddl.number) for ddl in ddls(found)]
+        assert len({*told}) == len(told), "each is told from all others"
+        return brief(found)
 
 
 def brief(assembly: Assembly) -> list[str | int]:
