@@ -223,6 +223,8 @@ async def _run(
     await arbiter.require_times(feed)
     for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
         progress.message(_unmatched(feed, pattern))
+    if source.words and feed.sites is None:
+        progress.message(source.words)
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))

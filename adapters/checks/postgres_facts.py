@@ -140,7 +140,7 @@ class SourceFacts(msgspec.Struct, frozen=True):
     publication: PublicationFacts | None
     tables: tuple[TableRow, ...]
     sequences: tuple[TableName, ...]
-    trigger: tuple[tuple[str, str, str, bool], ...] = ()
+    trigger: tuple[tuple[str, str, str, str], ...] = ()
     functions: tuple[str, ...] = ()
 
     @property

@@ -211,7 +211,8 @@ class AlteredIndexes:
         if not self._is_renaming_open(clause):
             doubt = "" if self._is_there(clause.to) else self._shape.doubt("index", clause.name)
             if doubt and self._dialect == "mysql":
-                raise NotFollowed(f"nothing at {self._place} is named {clause.name}, and {doubt} may be what it renames")
+                why = f"and {doubt} may be what it renames"
+                raise NotFollowed(f"nothing at {self._place} is named {clause.name}, {why}")
             return []
         names = self._names(clause.name)
         found = self._shape.unique(*names) or self._shape.plain_index(*names)

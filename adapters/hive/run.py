@@ -47,7 +47,7 @@ from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of, start_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName, ToldChange
 
 OK: Final = 0
 MOST_ROWS: Final = 1_000_000  # of a stretch
@@ -287,7 +287,7 @@ class Follower:
         tables = [self._mapping.target(name) for name in ddl.tables if self._mapping.selects(name)]
         await self._cut()
         await self._merged()
-        if ddl.kind in (DdlKind.OTHER, DdlKind.ALTERED) or (tables and _fills(ddl)):
+        if ddl.kind is DdlKind.OTHER or (ddl.kind is DdlKind.ALTERED and not _is_bare(ddl)) or (tables and _fills(ddl)):
             raise Broken(
                 f"at {batch.prev} the source ran a statement that is not known how to follow in Hive: {ddl.statement}",
                 "The tables are as they were before it. Fill them anew with a feed of a new name",
@@ -316,6 +316,14 @@ class Follower:
             self._manifest = self._hive.merger.widen(
                 self._known_at(place), place, str(shape.name), hive_columns(shape)
             )
+
+
+def _is_bare(ddl: Ddl) -> bool:
+    """Tells whether a statement changes nothing but which values rows may have: unique indexes, and NULL."""
+    told = ddl.told
+    if told is None or ddl.added or told != ToldChange(retyped=told.retyped, uniques=told.uniques):
+        return False
+    return all(before.column == after.column for before, after in told.retyped)
 
 
 def _fills(ddl: Ddl) -> bool:

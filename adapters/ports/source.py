@@ -21,13 +21,14 @@ class Overview(msgspec.Struct, frozen=True):
     """Overview of a source, as a run needs it before it reads the log.
 
     `tables`: those that the patterns match.  `now`, `earliest`: ends of the log as they were when asked.  `unmatched`:
-    patterns that no table matches that the user can see.
+    patterns that no table matches that the user can see.  `words`: what a run says of the source when it begins.
     """
 
     tables: tuple[TableName, ...]
     now: Position
     earliest: Position
     unmatched: tuple[str, ...] = ()
+    words: str = ""
 
 
 class Beginning(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ anew, `sql_drop` tells tables and indexes that are gone, `ddl_command_end` the f
 (`form_messages`), in one transactional message a command.  So a change stands in the log where it was made.
 
 A new table that the feed takes comes into the feed's publication in the same transaction, before a row of it is
-written.  Without a primary key it gets REPLICA IDENTITY FULL first: PostgreSQL would refuse UPDATE and DELETE of it.
+written.  Without a primary key it gets REPLICA IDENTITY FULL, since PostgreSQL would refuse UPDATE and DELETE of it;
+so does a partition of a table that has it.  Temporary and unlogged tables are not told: the log has no rows of them.
 
 The function is its owner's, a superuser's (SECURITY DEFINER): who runs a command need not own the publication.  Its
 settings are those that the reader of the log has.  It is ALWAYS enabled: a session that applies others' changes tells
@@ -32,7 +33,7 @@ _CONVERTS: Final = 4
 _NAME_BYTES = 63 - max(map(len, _EVENTS))
 
 FOUND: Final = """
-SELECT e.evtname::text, e.evtenabled::text, p.prosrc, r.rolsuper
+SELECT e.evtname::text, e.evtenabled::text, p.prosrc, r.rolsuper::text
 FROM pg_event_trigger e JOIN pg_proc p ON p.oid = e.evtfoid JOIN pg_roles r ON r.oid = p.proowner
 JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.proname = $2"""
 """Parameters: schema and name of the function.  One row an event trigger that calls it."""
@@ -44,7 +45,7 @@ SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamesp
 
 def whole(found: Sequence[Sequence[object]]) -> bool:
     """Tells whether rows of `FOUND` are those of event triggers that tell every command."""
-    return len(found) == len(_EVENTS) and all(row[1] == ENABLED and row[3] for row in found)
+    return len(found) == len(_EVENTS) and all(row[1] == ENABLED and row[3] == "true" for row in found)
 
 
 class CommandTrigger(msgspec.Struct, frozen=True):
@@ -156,9 +157,9 @@ BEGIN
         UNION SELECT k.conrelid FROM pg_constraint k WHERE o.classid = 'pg_constraint'::regclass AND k.oid = o.objid
         UNION SELECT c.oid FROM pg_class c
           WHERE o.classid = 'pg_namespace'::regclass AND c.relnamespace = o.objid AND TG_TAG = 'ALTER SCHEMA'
-      ) AS t JOIN pg_class c ON c.oid = t.oid AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't';
+      ) AS t JOIN pg_class c ON c.oid = t.oid AND c.relkind IN ('r', 'p') AND c.relpersistence = 'p';
     SELECT coalesce(json_agg(json_build_array(o.objid::bigint, o.command_tag)), '[]') INTO of_new
-      FROM pg_event_trigger_ddl_commands() o JOIN pg_class c ON c.oid = o.objid AND c.relpersistence <> 't'
+      FROM pg_event_trigger_ddl_commands() o JOIN pg_class c ON c.oid = o.objid AND c.relpersistence = 'p'
       WHERE o.classid = 'pg_class'::regclass AND o.object_type = 'table'
         AND o.command_tag IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO');
   END IF;
@@ -175,7 +176,8 @@ BEGIN
     ) AS forms;
   PERFORM pg_logical_emit_message(true, {prefix}, convert_to(json_build_object(
     'version', {version}, 'tag', TG_TAG,
-    'plain', strpos(of_context, E'\n') = 0 AND current_query() !~* 'using' AND current_query() !~ ';\s*[^\s;]',
+    'plain', coalesce(strpos(of_context, E'\n') = 0 AND current_query() !~* 'using'
+      AND current_query() !~ ';\s*[^\s;]', false),
     'created', of_new, 'dropped', of_gone, 'forms', of_forms,
     'rewritten', ('[' || coalesce(current_setting('tidelock.rewritten', true), '') || ']')::json
   )::text, 'UTF8'));
@@ -202,6 +204,16 @@ BEGIN
     IF of_place.bare AND of_place.new THEN
       EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', of_place.name);
     END IF;
+  END LOOP;
+  FOR of_place IN
+    SELECT format('%I.%I', n.nspname, l.relname) AS name
+    FROM json_array_elements_text(of_oids) one JOIN pg_class c ON c.oid = one::oid
+    JOIN pg_publication_rel p ON p.prrelid = c.oid JOIN pg_publication q ON q.oid = p.prpubid
+    CROSS JOIN LATERAL pg_partition_tree(c.oid) t JOIN pg_class l ON l.oid = t.relid
+    JOIN pg_namespace n ON n.oid = l.relnamespace
+    WHERE q.pubname = {publication} AND c.relreplident = 'f' AND l.relreplident <> 'f' AND t.isleaf
+  LOOP
+    EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', of_place.name);
   END LOOP;
 END
 """

@@ -58,7 +58,9 @@ _FACTS = f"""json_build_array(
             WHERE i.indrelid = c.oid AND i.indisunique AND i.indislive
         ),
         (
-            SELECT coalesce(json_agg(json_build_array(t.relid::oid::bigint, pg_relation_size(t.relid) = 0)), '[]')
+            SELECT coalesce(json_agg(json_build_array(
+                t.relid::oid::bigint, coalesce(pg_relation_size(t.relid) = 0, false)
+            )), '[]')
             FROM pg_partition_tree(c.oid) t WHERE t.isleaf AND t.level > 0
         )
     )"""

@@ -6,6 +6,7 @@ log, the comparison of two forms for PostgreSQL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     changed,
     removed,
 )
+from tidelock.adapters.reference.told_changes import told_lines
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 
@@ -62,6 +64,16 @@ shows. Columns are known by their numbers,
 [where these are certain](../explanation/schema-changes.md#from-postgresql).
 What rows do not depend on is not told, and passes. A feed sees a change in the catalogue when it begins, and every
 half a minute.
+
+| change | → PostgreSQL | → MySQL, MariaDB | why it halts |
+|---|---|---|---|
+"""
+_TOLD: Final = """
+## From PostgreSQL with event triggers
+
+`tidelock ddl install FEED` ([how to](../how-to/postgres-source.md#event-triggers)): each command tells in the log what
+it has made of tables, at its place among the rows. Then it makes no difference how far the feed is behind, how often a
+table was changed since, or which names were exchanged in several commands.
 
 | change | → PostgreSQL | → MySQL, MariaDB | why it halts |
 |---|---|---|---|
@@ -249,8 +261,12 @@ def reference() -> str:
         why = next((one.why.partition(". ")[0] for one in (same, postgres) if one.outcome == "halts"), "")
         why = why.replace(f": {statement}", "").partition(" (it would")[0]
         lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
-    forms = [f"| {' | '.join((name, *cells))} |\n" for name, cells in changes().items()]
-    return "".join([_TEXT, *lines, _POSTGRES, *forms])
+    forms = list(map(_line, ((name, *cells) for name, cells in changes().items())))
+    return "".join([_TEXT, *lines, _POSTGRES, *forms, _TOLD, *map(_line, told_lines())])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
 
 
 if __name__ == "__main__":

@@ -32,10 +32,14 @@ class Told:
         shop_log.run(CommandTrigger(self.slot, (("public", "*"),)).made())
         self.forms = [kept(form, shop_log.start) for form in read_forms(shop_log.ask, (T, U), slot=self.slot)]
 
-    def read(self, start: Position | None = None, forms: Sequence[TableForm] = ()) -> Assembly:
-        """Reads what was logged so far; the catalogue is as it is by now."""
+    def read(
+        self, start: Position | None = None, forms: Sequence[TableForm] = (), *, doubted: bool = False
+    ) -> Assembly:
+        """Reads what was logged so far; the catalogue is as it is by now.  `doubted`: nobody tells changes by now."""
         start = start or self.log.start
         relations = Relations(self.log.catalogue, former(in_force([*self.forms, *forms], start)))
+        if doubted:
+            relations.doubt()
         made = Assembly(
             "7012345678901234567/shop",
             start,
@@ -57,7 +61,10 @@ class Told:
         """Runs statements and returns what is read of them: statements of the feed, and how many rows lie between."""
         self.log.messages()
         self.log.run(statements)
-        return brief(self.read())
+        found = self.read()
+        told = [(ddl.source, ddl.number) for ddl in ddls(found)]
+        assert len({*told}) == len(told), "each is told from all others"
+        return brief(found)
 
 
 def brief(assembly: Assembly) -> list[str | int]:
@@ -211,6 +218,10 @@ CHANGES: dict[str, tuple[list[str], list[str | int]]] = {
             "ALTER TABLE p ALTER v TYPE bigint",
             "ALTER TABLE p DETACH PARTITION left_p2",
             "DROP TABLE p1",
+            "CREATE TABLE q (v int) PARTITION BY RANGE (v)",
+            "CREATE TABLE left_q1 PARTITION OF q FOR VALUES FROM (0) TO (9)",
+            "INSERT INTO q VALUES (1)",
+            "UPDATE q SET v = 2",
         ],
         [
             'CREATE TABLE "public"."p" ("id" integer NOT NULL, "v" integer, PRIMARY KEY ("id"))',
@@ -219,6 +230,9 @@ CHANGES: dict[str, tuple[list[str], list[str | int]]] = {
             'ALTER TABLE "public"."p" ALTER COLUMN "v" TYPE bigint',
             "halts: public.p: a partition was detached or dropped, and the log does not tell its rows",
             "halts: public.p: a partition was detached or dropped, and the log does not tell its rows",
+            'CREATE TABLE "public"."q" ("v" integer)',
+            1,
+            1,
         ],
     ),
     "others": (
@@ -231,12 +245,16 @@ CHANGES: dict[str, tuple[list[str], list[str | int]]] = {
             "VACUUM FULL t",
             "CREATE INDEX plain ON t (v)",
             "COMMENT ON TABLE t IS 'x'",
+            "CREATE UNLOGGED TABLE beside (id int PRIMARY KEY)",
+            "INSERT INTO beside VALUES (1)",
+            "ALTER TABLE beside SET LOGGED",
         ],
         [
             f'{PLACE} ADD COLUMN "m" public.mood',
             f'{PLACE} DROP COLUMN "m"',
             "halts: public.t: column r double precision is new with a default that is not constant, or was set later",
             "halts: public.t: column c integer is new with a default that is not constant, or was set later",
+            "halts: public.beside is a table that was not the feed's before",
         ],
     ),
 }
@@ -278,6 +296,16 @@ def test_a_reader_goes_on_behind_each_of_them(told: Told) -> None:
     for chunk in whole.ready:
         seen += [len(one.rows) or one.ddl.statement for one in chunk.transactions if one.rows or one.ddl is not None]
         assert seen + brief(told.read(chunk.last, learned)) == expected, chunk.last
+
+
+def test_where_nobody_tells_changes_forms_are_not_believed(told: Told) -> None:
+    """A look that finds no event triggers says so; then a column that was made anew shows with the first row."""
+    told.log.run([f'DROP EVENT TRIGGER "{name}"' for name in CommandTrigger(told.slot, ()).names])
+    told.log.messages()
+    told.log.run(["ALTER TABLE t DROP v", "ALTER TABLE t ADD v text", "INSERT INTO t VALUES (1, 'x')"])
+    assert brief(told.read()) == [1], "which the next look at the catalogue would find"
+    first, rows = brief(told.read(doubted=True))
+    assert "column v was dropped and made anew" in str(first) and rows == 1
 
 
 def test_another_version_is_not_read_on() -> None:

@@ -34,7 +34,8 @@ ALTER TABLE fresh ADD CONSTRAINT both_once UNIQUE (id, v)
 INSERT INTO fresh VALUES (21, 'last', 1)
 UPDATE fresh SET id = id + 100 WHERE id < 5
 ALTER TABLE fresh DROP CONSTRAINT both_once
-INSERT INTO fresh VALUES (21, 'again', 1)
+ALTER TABLE fresh ADD extra int UNIQUE
+INSERT INTO fresh VALUES (21, 'again', 1, 5)
 DROP TABLE again
 CREATE TABLE again (key int PRIMARY KEY, other text)
 INSERT INTO again VALUES (1, 'another table')

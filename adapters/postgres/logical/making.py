@@ -17,7 +17,7 @@ from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Uns
 from tidelock.adapters.postgres.logical.earlier_reader import in_use, unused
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
-from tidelock.adapters.postgres.logical.session import Cell, Session, session
+from tidelock.adapters.postgres.logical.session import Session, asked, session
 from tidelock.adapters.postgres.logical.slots import (
     PLUGIN,
     add_tables_sql,
@@ -48,16 +48,9 @@ def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
         _publish(opened, slot_of(place), tables)
         _drop_unused(opened, slot_of(place))
         begins = identify(opened).place(make_slot(opened, slot_of(place)))
-        forms = read_forms(functools.partial(_asked, opened), tables, slot=slot_of(place))
+        forms = read_forms(functools.partial(asked, opened), tables, slot=slot_of(place))
         opened.run("COMMIT")
         return Beginning(begins, tuple(kept(form, begins) for form in forms))
-
-
-def _asked(opened: Session, sql: str, values: Sequence[str]) -> list[tuple[Cell, ...]]:
-    """Answers a query with `$1`, … in this order."""
-    for number in range(len(values)):
-        sql = sql.replace(f"${number + 1}", "%s")
-    return opened.rows(sql, *values)
 
 
 def _publish(opened: Session, name: str, tables: Sequence[TableName]) -> None:

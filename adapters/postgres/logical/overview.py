@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,11 +11,19 @@ from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.history import identify, primary
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, record_end
-from tidelock.adapters.postgres.logical.session import Session, session
+from tidelock.adapters.postgres.logical.session import Session, asked, session
+from tidelock.adapters.postgres.logical.slots import slot_of
+from tidelock.adapters.postgres.logical.table_forms import is_there
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import Position, TableName
 
 OLDEST: Final = 140000
+_TOLD: Final = "event triggers at the source tell each schema change at its place in the log"
+_UNTOLD: Final = (
+    "no event triggers at the source tell schema changes: columns that are added, dropped and renamed, and tables that "
+    "are dropped and renamed are followed where the log makes it certain, and other changes halt (`tidelock ddl "
+    "install FEED` prints the triggers)"
+)
 _TABLES: Final = (
     "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition "
@@ -31,8 +40,9 @@ def look(place: Endpoint, patterns: Sequence[str]) -> Overview:
         suitable(opened)
         now = log_end(opened, identify(opened))  # first: a table that is made after it is in the log behind it
         names = tables(opened, patterns)
+        told = is_there(functools.partial(asked, opened), slot_of(place))
     unmatched = tuple(p for p in patterns if not any(Pattern.of(p).matches(name) for name in names))
-    return Overview(names, now, Position("", 0), unmatched)
+    return Overview(names, now, Position("", 0), unmatched, _TOLD if told else _UNTOLD)
 
 
 def suitable(opened: Session) -> None:

@@ -45,7 +45,7 @@ from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.session import Session, connect, session
 from tidelock.adapters.postgres.logical.slots import find_slot, require_publication, slot_of
 from tidelock.adapters.postgres.logical.stream import DATA, KEEPALIVE, Keepalive, Stream
-from tidelock.adapters.postgres.logical.table_forms import former, read_forms
+from tidelock.adapters.postgres.logical.table_forms import former, is_there, read_forms
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, SourceChunk, TableName
 
@@ -239,11 +239,13 @@ class LogicalReader:
     def _look_at_forms(self, assembly: Assembly) -> None:
         """Asks the catalogue for the forms of the feed's tables, to be compared once the log is read up to now.  Raises
         SourceError."""
-        ask, relations = self._catalogue.ask, assembly.relations
-        published = ask(_PUBLISHED, (slot_of(self._place),))
+        ask, relations, slot = self._catalogue.ask, assembly.relations, slot_of(self._place)
+        if not is_there(ask, slot):
+            relations.doubt()
+        published = ask(_PUBLISHED, (slot,))
         names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
-        forms = read_forms(ask, names, known, slot_of(self._place))
+        forms = read_forms(ask, names, known, slot)
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
         assembly.notices.look = Look(record_end(lsn_of(end)), forms, known)
         assembly.notices.outrun = False

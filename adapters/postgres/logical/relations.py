@@ -178,6 +178,10 @@ class Relations:
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
 
+    def doubt(self) -> None:
+        """Take no form as told any more: nobody tells the changes of tables now."""
+        self._forms = {oid: replace(form, told=False) if form.told else form for oid, form in self._forms.items()}
+
     def columns(self, form: Form) -> dict[int, Column]:
         """Returns the columns of a form by their numbers, with those that the server computes.  Raises what the
         catalogue raises."""
