@@ -143,7 +143,7 @@ def test_the_documented_bytes():
     assert schema == xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(shapes))
     ddl = msgspec.msgpack.decode(encode(STATEMENT, origin="", plan=4)[1:])[5]
     told = ["shop", "TRUNCATE account", "0-101", 20, "truncate", [["shop", "account"]], [], [], False]
-    assert ddl == [*told, [], False, None, None, None, None, [], False]
+    assert ddl == [*told, [], False, None, None, None, None, [], False, None, ""]
 
 
 def test_a_record_written_by_version_1_stays_readable():
