@@ -49,9 +49,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 gc.disable()
 
 
-# Of each line one worker has all: modules that share something costly, a session of Spark, tables that were filled or
-# servers of the module's own, which else each worker would start; those whose tests mostly wait: if all workers did at
-# once, nobody would use the processor; and those that only compute, for the others' waits.
+# Of each line one worker has all: modules that share something costly, a session of Spark, tables that were filled,
+# servers of the module's own, a second MySQL or what was parsed, which else each worker would have for itself; those
+# whose tests mostly wait: if all workers did at once, nobody would use the processor; and those that only compute, for
+# the others' waits.
 TOGETHER = (
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
      "test_copy_reading.py", "test_spark_changes.py", "test_postgres_reading.py", "test_postgres_verify.py"),
@@ -61,7 +62,9 @@ TOGETHER = (
     ("test_copier.py",),
     ("test_kafka_connection.py", "test_check_log.py"),
     ("test_log_identity.py",),
-    ("test_postgres_visible.py",),
+    ("test_resync.py", "test_stamps.py", "test_run_exact.py"),
+    ("test_postgres_visible.py", "test_postgres_check.py", "test_postgres_histories.py", "test_forking.py"),
+    ("test_mutants.py", "test_two_way_bugs.py", "test_ddl_corpora.py", "test_fast_path.py"),
 )
 LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
 

@@ -35,6 +35,8 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
 # What takes long to ask is asked less often: asking takes the processor from what is waited for.
 PAUSES_A_QUESTION, LONGEST_REST_SECONDS = 4.0, 1.0
 COMMAND_SECONDS = 30.0
+# What an answer of a server that was stopped, or has ended the session, may be.
+LOST = (OSError, pymysql.Error, asyncpg.InterfaceError, asyncpg.PostgresError)
 _numbers = numbers()
 
 
@@ -87,6 +89,7 @@ class Rig:
         self.source_url, self.target_url = self.source_place, target.url()
         self._violations = target.unique_violations()
         self._processes: list[Process] = []
+        self._compared: tuple[tuple[str, str], Session, Session] | None = None
         self._session = self._source_made()
         self._target = connect(target.url())
         self._target.send(f"CREATE {'SCHEMA' if isinstance(target, Postgres) else 'DATABASE'} {self.schema}")
@@ -249,8 +252,36 @@ class Rig:
     # ------------------------------------------------------------------ the verdict
 
     def differences(self) -> Differences:
+        """Of both ends, seen by sessions that stay: tests ask again and again, and a new one costs more than a look."""
+        places = (self.source_place, self.target.url())
+        if self._compared is not None and self._compared[0] == places:
+            with contextlib.suppress(*LOST):
+                return self._compare(*self._compared[1:])
+        self._end_comparing()
+        source = connect(places[0])
+        try:
+            target = connect(places[1])
+        except BaseException:
+            source.close()
+            raise
+        self._compared = (places, source, target)
+        return self._compare(source, target)
+
+    def _compare(self, source: Session, target: Session) -> Differences:
         pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
-        return compare(self.source_place, self.target, pairs)
+        try:
+            return compare(source, target, pairs)
+        except NotComparable:
+            raise
+        except BaseException:  # nobody knows what the sessions are in
+            self._end_comparing()
+            raise
+
+    def _end_comparing(self) -> None:
+        if self._compared is not None:
+            _, *sessions = self._compared
+            self._compared = None
+            _close(*sessions)
 
     def equal(self) -> bool:
         """No row differs; a table or column that is not there yet is a difference too."""
@@ -321,9 +352,14 @@ class Rig:
 
     def disconnect(self) -> None:
         """Close the rig's own sessions, also where the server is gone."""
-        for session in (self._session, self._target):
-            with contextlib.suppress(OSError, pymysql.Error, asyncpg.InterfaceError, asyncpg.PostgresError):
-                session.close()
+        self._end_comparing()
+        _close(self._session, self._target)
+
+
+def _close(*sessions: Session) -> None:
+    for session in sessions:
+        with contextlib.suppress(*LOST):
+            session.close()
 
 
 class Work:
