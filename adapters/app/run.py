@@ -43,6 +43,7 @@ from tidelock.adapters.runtime.permit_watch import PermitWatch
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.runtime.slot_watch import SlotWatch
+from tidelock.adapters.runtime.throttle import Throttle
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
@@ -137,13 +138,10 @@ class _Life:
     async def serve(self, feed: Feed) -> None:
         """Serves HTTP from the first machine on, also while a server is waited for.  Raises ListenError."""
         if not self._serves:
-            from tidelock.adapters.web.serving import serve
+            from tidelock.adapters.web.serving import serve, served_at
 
-            addresses: tuple[tuple[str, int] | str | None, ...] = (feed.http_address, self._socket)
-            for address in addresses:
-                if address:
-                    served = serve(address, self._latest, feed.name, lambda: [self.meters])
-                    await self._http.enter_async_context(served)
+            for at in served_at(feed, self._socket):
+                await self._http.enter_async_context(serve(at, self._latest, feed.name, lambda: [self.meters]))
             self._serves = True
 
     def _latest(self) -> Sample:
@@ -306,6 +304,8 @@ async def _run(
     reporter = asyncio.get_running_loop().create_task(sampler.report())
     if permit is not None:
         shell.beside(permit.run())
+    if feed.throttle is not None:
+        shell.beside(Throttle(feed, shell, machine.status).run())
     try:
         await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
     finally:

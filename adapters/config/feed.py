@@ -17,6 +17,7 @@ from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.config.throttle import FeedThrottle
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.conflict_options import Direction
@@ -268,6 +269,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     permit: Annotated[
         FeedPermit | None, Meta(description="Apply only while the sister does. Default: whatever the sister does.")
+    ] = None
+    throttle: Annotated[
+        FeedThrottle | None, Meta(description="Bounds how fast it applies. Default: as fast as it can.")
     ] = None
     ddl: Annotated[
         FeedDdl, Meta(description="What becomes of schema changes, by their kinds; between sites, where they are made.")

@@ -77,6 +77,8 @@ def _hive(feed: Feed, given: Collection[str]) -> Iterator[Problem]:
             yield (key,), f"a Hive target has no rows to look at; use {default}"
     if feed.http:
         yield ("http",), "a Hive target serves no metrics yet"
+    if feed.throttle is not None:
+        yield ("throttle",), "a Hive target is merged at its own pace: `hive: {merge_seconds: …}`"
 
 
 def _log(feed: Feed) -> Iterator[Problem]:

@@ -35,11 +35,13 @@ from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
 from tidelock.adapters.config.sites import FeedSites
+from tidelock.adapters.config.throttle import FeedThrottle
 
 _URL_KEYS = ("source", "target", "log")
 _PARTS = {
     "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "ddl": FeedDdl, "conflicts": FeedConflicts,
     "permit": FeedPermit,
+    "throttle": FeedThrottle,
 }  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")

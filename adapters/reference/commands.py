@@ -19,6 +19,7 @@ from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, Tabl
 from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
+from tidelock.adapters.config.throttle import FeedThrottle
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -108,7 +109,8 @@ def config_page() -> str:
     parts += ["\n## `conflicts`\n", _keys(FeedConflicts), "\n## `conflicts` of an entry\n", _keys(TableConflicts)]
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
-    parts += ["\n## `permit`\n", _keys(FeedPermit), "\n## `ddl`\n", _keys(FeedDdl)]
+    parts += ["\n## `permit`\n", _keys(FeedPermit), "\n## `throttle`\n", _keys(FeedThrottle)]
+    parts += ["\n## `ddl`\n", _keys(FeedDdl)]
     return "\n".join([*parts, SECRETS, PAIR])
 
 
@@ -138,8 +140,8 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, Hive, Spark, Stamp, TableConflicts)
-    names |= dict.fromkeys(parts, "keys below")
+    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, FeedThrottle, Hive, Spark, Stamp)
+    names |= dict.fromkeys((*parts, TableConflicts), "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 

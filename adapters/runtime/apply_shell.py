@@ -40,7 +40,8 @@ class Shell:
     """The shell of one machine.  `apply_ddl`: carries out that effect.
 
     `ended`: set when the feed halted, stepped down, caught up, was told to stop, or cannot begin (`refusal`).
-    `held`: why its permit lets it apply nothing; '' while it may.  `wished`: no operator has paused it.
+    `held`: why its permit lets it apply nothing; '' while it may.  `throttled`: why it holds for the target's sake.
+    `wished`: no operator has paused it.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Shell:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopping = False
         self.held = ""
+        self.throttled = ""
+        self._resting = False
         self.wished = True
         self._told_to_pause = False
         log.attach(self.post, self._room)
@@ -177,8 +180,18 @@ class Shell:
         self.held = why
         self._tell_pause()
 
+    def throttle(self, why: str) -> None:
+        """Holds for the target's sake; with '', goes on."""
+        self.throttled = why
+        self._tell_pause()
+
+    def pace(self, resting: bool) -> None:
+        """Has nothing more planned while `resting`: the rate would be too great."""
+        self._resting = resting
+        self._tell_pause()
+
     def _tell_pause(self) -> None:
-        paused = bool(self.held) or not self.wished
+        paused = bool(self.held or self.throttled) or self._resting or not self.wished
         if paused != self._told_to_pause and not self.stopping:
             self._told_to_pause = paused
             self.post(events.Paused(paused))

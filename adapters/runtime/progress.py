@@ -60,7 +60,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     - `unreachable`: which of them has not answered for longer than the feed's `ready_seconds`, in words; '' where both
       have.
     - `hindrances`: work that is tried again, from its second second on.
-    - `held`: why a feed with a permit applies nothing just now; '' while it does, or without one.
+    - `held`: why a feed with a permit or a throttle applies nothing just now; '' while it does, or without one.
     - `slot`: of a source that keeps its log for this feed alone; None: there is none, or it was not asked yet.
     """
 

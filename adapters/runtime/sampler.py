@@ -105,7 +105,7 @@ def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
         prepared=shell.unanswered.xid,
         prepared_seconds=shell.unanswered.seconds,
         hindrances=_hindrances(seen),
-        held=shell.held,
+        held=shell.held or shell.throttled,
     )
 
 
@@ -123,5 +123,7 @@ def _state(seen: ApplyStatus, shell: Shell) -> RunState:
     if shell.stopping:
         return "draining"
     if seen.paused:
-        return "held" if shell.held else "paused"
+        if not shell.wished:
+            return "held" if shell.held else "paused"
+        return "held" if shell.held or shell.throttled else "running"  # between two stretches of a bounded rate
     return "running"

@@ -7,8 +7,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 
+from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
+
+
+def served_at(feed: Feed, socket: str) -> list[tuple[str, int] | str]:
+    """Returns where a run serves: at the feed's `http`, and at a Unix socket where it was given one."""
+    return [*([feed.http_address] if feed.http_address is not None else []), *([socket] if socket else [])]
 
 
 @asynccontextmanager

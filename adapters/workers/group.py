@@ -36,6 +36,7 @@ from tidelock.adapters.runtime.journal import Journal, JournalError, NoJournal, 
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import sample_of
+from tidelock.adapters.runtime.throttle import Throttle
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.copy_homes import requests_of
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
@@ -214,6 +215,8 @@ class GroupRunner:
             shell.stop()
         if self._fault is not None:
             shell.give_up(self._fault)
+        if self._feed.throttle is not None:
+            shell.beside(Throttle(self._feed, shell, machine.status).run())
         reporter = asyncio.create_task(self._report(machine, shell, partition))
         try:
             await shell.run(taken.checkpoint)

@@ -175,13 +175,11 @@ class Worker:
         await self._stack.enter_async_context(self._target)
 
     async def _start(self) -> None:
-        from tidelock.adapters.web.serving import serve
+        from tidelock.adapters.web.serving import serve, served_at
 
-        addresses: tuple[tuple[str, int] | str | None, ...] = (self.feed.http_address, self._socket)
-        for address in addresses:
-            if address:
-                told = serve(address, lambda: self.latest, self.feed.name, self._meters)
-                await self._stack.enter_async_context(told)
+        for address in served_at(self.feed, self._socket):
+            told = serve(address, lambda: self.latest, self.feed.name, self._meters)
+            await self._stack.enter_async_context(told)
         self.control.watch(self._hear)
 
     def _hear(self, news: News) -> None:
