@@ -46,6 +46,6 @@ BEYOND: dict[str, str] = {
     "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
-    "covered-stay-as-they-are": "more readers that begin anew behind an echo; a test has `covered-rows-stay`, the same",
+    "covered-stay-as-they-are": "more readers that begin anew behind an echo; a test notices `covered-rows-stay`",
     "seen-of-the-newest-at-the-arbiter": "more batches whose changes had seen different places",
 }

@@ -163,6 +163,7 @@ class SitesWorld:
             feed.faults.stop()
         self._settle()
         self._compare_spokes()
+        self.coverage["writers rest"] += 1
         for feed in self.feeds:
             feed.calm = False
             feed.faults.go_on()

@@ -18,7 +18,7 @@ from tidelock.simulations.sites.trial import DrawnSites, attempt
 FIRST = 1_000_000
 QUICK, PROOF = 60, 10_000
 LIMIT = 1_000
-QUICK_ONES = ("mark-of-first-part-alone", "no-echo")
+QUICK_ONES = ("mark-of-first-part-alone", "no-echo", "part-has-the-place-of-its-transaction")
 
 
 def assert_clean(tally: campaign.Tally) -> None:
@@ -33,7 +33,7 @@ def test_worlds_are_clean() -> None:
     assert brought == set(TOPOLOGIES)
     assert tally.coverage["unit of rows handed over"] and tally.coverage["recorded: a row that lost"]
     assert tally.coverage["sums: something was added"] and tally.coverage["permit: holds"]
-    assert tally.coverage["server of a site: replica"]
+    assert tally.coverage["server of a site: replica"] and tally.coverage["writers rest"]
     assert tally.faults > QUICK
 
 
