@@ -106,6 +106,7 @@ CAPTURE = (
         + tables == ddl.tables or databases
         """,
         "a statement on a table of ours and another passes as unrelated",
+        worlds="altering",
     ),
     Mutant(
         "emptied-with-the-rows-of-others",
@@ -124,6 +125,7 @@ CAPTURE = (
         + tables
         """,
         "a statement that drops a database of ours passes as unrelated",
+        worlds="altering",
     ),
     Mutant(
         "ordinals-after-the-filter",

@@ -181,6 +181,7 @@ BARRIER = (
         """,
         "an answer that comes twice ends the next statement",
         case="answers repeated by the network",
+        worlds="altering",
     ),
     Mutant(
         "all-statements-passed",

@@ -182,7 +182,7 @@ WISHES = (
         """
         @ ParkedRows.load
         - _written(table)
-        + False
+        + ()
         """,
         "the same, for an owner that finds the row parked",
         case="no primary key (tiflow 994)",
