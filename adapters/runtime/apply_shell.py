@@ -203,7 +203,7 @@ class Shell:
             case effects.SaveCheckpoint():
                 self._start(self._save(effect))
             case effects.ApplyDdl():
-                self._start(self._answer(self._apply_ddl(effect)))
+                self._start(self._change_schema(effect))
             case (
                 effects.BeginCopy()
                 | effects.ReadChunk()
@@ -246,6 +246,12 @@ class Shell:
     async def _answer(self, work: Coroutine[Any, Any, events.ApplyEvent]) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
             self.post(await work)
+
+    async def _change_schema(self, effect: effects.ApplyDdl) -> None:
+        answer = await self._apply_ddl(effect)
+        if isinstance(answer, events.DdlApplied) and answer.copied is not None:
+            self.copies.follow(answer.copied)
+        self.post(answer)
 
     async def _save(self, effect: effects.SaveCheckpoint) -> None:
         """Stores a checkpoint; only then the log hears of it."""
