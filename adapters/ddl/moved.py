@@ -51,4 +51,6 @@ def _moves(
                 to = taken(one.to)
                 if to is not None or not follows:
                     give(name, to if follows else None)
+                elif all(taken(other.to) != name for other in made if isinstance(other, RenameTable)):
+                    give(name, None)  # else a shadow takes its place, as whose form it goes on
     return now

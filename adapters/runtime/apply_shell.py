@@ -227,7 +227,7 @@ class Shell:
             case effects.SaveCheckpoint():
                 self._start(self._save(effect))
             case effects.ApplyDdl():
-                self._start(self._answer(self._apply_ddl(effect)))
+                self._start(self._change_schema(effect))
             case (
                 effects.BeginCopy()
                 | effects.ReadChunk()
@@ -272,6 +272,12 @@ class Shell:
             answer = await work
             self.meters.answered(answer)
             self.post(answer)
+
+    async def _change_schema(self, effect: effects.ApplyDdl) -> None:
+        answer = await self._apply_ddl(effect)
+        if isinstance(answer, events.DdlApplied) and answer.copied is not None:
+            self.copies.follow(answer.copied)
+        self.post(answer)
 
     async def _save(self, effect: effects.SaveCheckpoint) -> None:
         """Stores a checkpoint; only then the log hears of it."""

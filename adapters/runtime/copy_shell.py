@@ -234,6 +234,17 @@ class Copies:
                 name, found = one.split.table, len(one.merged)
                 self._tables[name] = _Counted(one.split.chunks, found, found, rows.get(str(name), 0))
 
+    def follow(self, copied: Sequence[events.Copied]) -> None:
+        """Goes on with the copies that a statement has left, whose tables may have other names or be gone."""
+        left = {one.split.table: one for one in copied}
+        for name, counted in list(self._tables.items()):
+            one = left.pop(name, None)
+            is_same = one is not None and (one.split.chunks, len(one.merged)) == (counted.chunks, counted.merged)
+            if not is_same and (one is not None or counted.merged < counted.chunks):
+                del self._tables[name]
+                left.update({name: one} if one is not None else {})
+        self.resume(left.values(), {})
+
     def _count(self, effect: effects.MergeChunk) -> None:
         table = self._tables.get(effect.split.table)
         if table is None:

@@ -19,8 +19,11 @@ def at_target(name: TableName) -> TableName:
 
 
 def named(statement: str, **ddl: str) -> dict[str, str]:
+    """The feed takes tables whose names do not begin with `_`."""
     rules = DdlRules(FeedDdl(**ddl), lambda name: None)  # type: ignore[arg-type]
-    found = moved(classify(Ddl("shop", statement, "0-1", 7), "mysql"), at_target, rules)
+    read = classify(Ddl("shop", statement, "0-1", 7), "mysql")
+    tables = tuple(table for table in read.tables if not table.table.startswith("_"))
+    found = moved(msgspec.structs.replace(read, tables=tables), at_target, rules)
     return {name.table: to.table if to is not None else "" for name, to in found.items()}
 
 
@@ -31,6 +34,9 @@ def named(statement: str, **ddl: str) -> dict[str, str]:
         ("ALTER TABLE t RENAME TO n", {"t": "n"}),
         ("RENAME TABLE t TO old, n TO t", {"t": "old", "n": "t"}),
         ("RENAME TABLE t TO x, u TO t, x TO u", {"t": "u", "u": "t"}),
+        ("RENAME TABLE t TO _t_del, _t_gho TO t", {}),
+        ("RENAME TABLE t TO _away", {"t": ""}),
+        ("RENAME TABLE _new TO t", {}),
         ("DROP TABLE t, u", {"t": "", "u": ""}),
         ("CREATE OR REPLACE TABLE t (id int PRIMARY KEY)", {"t": ""}),
         ("ALTER TABLE t DROP COLUMN a", {}),
