@@ -55,7 +55,7 @@ def _following(name: str, table: str, to: str) -> str:
 
 def named_like(place: TableName, like: TableName) -> str:
     """Returns what names the indexes of a table that was just made `LIKE` another one after those of that one: the
-    server chose their names, and made them in the order of its own."""
+    server chose their names, made the primary key first, and numbered the columns without those that were dropped."""
     return _NAMED_LIKE.format(
         made=quoted(qualified("postgres", place)),
         like=quoted(qualified("postgres", like)),
@@ -70,13 +70,18 @@ DECLARE one record;
 BEGIN
     FOR one IN
         WITH indexes AS (
-            SELECT i.indrelid, i.indkey::text AS columns, c.oid, c.relname AS name,
-                row_number() OVER (PARTITION BY i.indrelid ORDER BY c.oid) AS number
-            FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-            WHERE i.indrelid IN ({made}::regclass, {like}::regclass)
+            SELECT *, row_number() OVER (PARTITION BY indrelid, form ORDER BY oid) AS number
+            FROM (
+                SELECT i.indrelid, c.oid, c.relname AS name, concat_ws(
+                    '|', i.indisprimary, i.indisunique, pg_get_expr(i.indpred, i.indrelid),
+                    ARRAY(SELECT pg_get_indexdef(c.oid, n, true) FROM generate_series(1, i.indnatts::int) AS n)
+                ) AS form
+                FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+                WHERE i.indrelid IN ({made}::regclass, {like}::regclass)
+            ) AS formed
         )
         SELECT made.oid::regclass AS made, {name} AS name
-        FROM indexes made JOIN indexes model USING (number, columns)
+        FROM indexes made JOIN indexes model USING (form, number)
         WHERE made.indrelid = {made}::regclass AND model.indrelid = {like}::regclass
             AND starts_with(model.name, {head}) AND made.name <> {name} AND octet_length({name}) <= {bytes}
     LOOP

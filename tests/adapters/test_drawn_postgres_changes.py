@@ -88,6 +88,7 @@ class Drawing:
         return True
 
     def _kill(self) -> None:
+        assert self._process.running, f"{self.ran[-60:]} {self._rig.said()[-1500:]}"
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.code(10.0)
         self._process = self._rig.run()
@@ -109,10 +110,7 @@ class Drawing:
     def _columns(self) -> None:
         """Columns that are added, dropped and renamed; of several at once none is dropped where one is added."""
         rng, (name, table) = self._rng, self._any()
-        if not table.settled:
-            self._insert(name)
-            self._beat(f"a row of {name}")
-        table.settled = True
+        self._settle(name)
         unused = [column for column in NAMES if column not in table.columns]
         for _ in range(rng.choice((1, 1, 2))):
             free = sorted(table.columns)
@@ -140,10 +138,19 @@ class Drawing:
                     pass
             table.settled = False
 
+    def _settle(self, name: str) -> None:
+        """Has a row written behind the last change, and waits for it."""
+        if not self.tables[name].settled:
+            self._insert(name)
+            self._beat(f"a row of {name}")
+        self.tables[name].settled = True
+
     def _rename(self) -> None:
-        name, _ = self._any()
+        name, table = self._any()
+        self._settle(name)
         self._numbers += 1
         if self._send(f"ALTER TABLE {name} RENAME TO n{self._numbers}"):
+            table.settled = False
             self.tables[f"n{self._numbers}"] = self.tables.pop(name)
 
     def _drop(self) -> None:
@@ -168,6 +175,7 @@ class Drawing:
     def _doubtful(self) -> None:
         """What no message may tell: the feed halts, and goes on as it advises."""
         rng, (name, table) = self._rng, self._any()
+        self._settle(name)
         column, kind = rng.choice(sorted(table.columns)), rng.choice([*TYPES])
         new = next(one for one in NAMES if one not in table.columns)
         without = {name: type_ for name, type_ in table.columns.items() if name != column}

@@ -71,6 +71,7 @@ class Drawing:
         return True
 
     def _kill(self) -> None:
+        assert self._process.running, self._rig.said()[-1500:]
         os.kill(self._process.pid, signal.SIGKILL)
         self._process.code(10.0)
         self._process = self._rig.run()

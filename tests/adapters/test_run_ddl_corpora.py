@@ -147,7 +147,11 @@ def test_what_is_read_leaves_equal_ends(
     ends = Ends(source, target)
     rig.catch_up()
     process = rig.run()
-    ran = {file: ends.run(file, process) for file in files() if corpus in file.parts and source_of(file) == server}
+    ran = dict[Path, int]()
+    for file in files():
+        if corpus in file.parts and source_of(file) == server:
+            ran[file] = ends.run(file, process)
+            print(f"{file.name}: {ran[file]}", flush=True)
     process.stop()
     assert rig.parked() == 0
     assert sum(ran.values()) > len(ran), DATA

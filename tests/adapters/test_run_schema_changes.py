@@ -27,6 +27,10 @@ DELETE FROM account WHERE id = 6
 INSERT INTO account VALUES (7, 'f!', 71, 'both of 6')
 ALTER TABLE account DROP INDEX by_w
 UPDATE account SET w = 5
+ALTER TABLE account ADD UNIQUE KEY by_note (note, id)
+CREATE TABLE twin LIKE account
+ALTER TABLE twin DROP INDEX by_note
+INSERT INTO twin SELECT * FROM account
 """.strip().splitlines()
 TABLES = """
 INSERT INTO spare VALUES (1, 1), (2, 2)
@@ -84,7 +88,7 @@ def test_statements_among_rows(rig: Rig) -> None:
     rig.catch_up()
     process = rig.run()
     rig.at_source(*CHANGES, *TABLES)
-    rig.tables = ["account", "kept", "form"]
+    rig.tables = ["account", "twin", "kept", "form"]
     until(rig.equal, "equal ends", 60)
     process.stop()
     rig.assert_exact()
