@@ -84,6 +84,10 @@ def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig]) -> Rig:
     return made
 
 
+def flavor(rig: Rig) -> Flavor:
+    return Flavor.POSTGRES if "postgres" in rig.target_url else Flavor.MYSQL
+
+
 def test_statements_among_rows(rig: Rig) -> None:
     rig.catch_up()
     process = rig.run()
@@ -92,8 +96,7 @@ def test_statements_among_rows(rig: Rig) -> None:
     until(rig.equal, "equal ends", 60)
     process.stop()
     rig.assert_exact()
-    flavor = Flavor.POSTGRES if "postgres" in rig.target_url else Flavor.MYSQL
-    assert rig.rows(INDEXES[flavor].format(rig.schema)) == INDEXED[flavor]
+    assert rig.rows(INDEXES[flavor(rig)].format(rig.schema)) == INDEXED[flavor(rig)]
     assert not rig.rows("SELECT 1 FROM information_schema.tables WHERE table_name = 'spare' "
                         f"AND table_schema = '{rig.schema}'")  # fmt: skip
 
@@ -129,6 +132,9 @@ def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
     ):
         rig.at_source(statement.format(""))
         rig.at_target(statement.format(f"{rig.schema}."))
+    index = "account_w" if "postgres" in rig.target_url else "w"
+    rig.at_source("ALTER TABLE account ADD INDEX (w)")
+    rig.at_target(f"CREATE INDEX {index} ON {rig.schema}.account (w)")
     rig.at_source("ALTER TABLE account RENAME COLUMN w TO x", "ALTER TABLE account RENAME COLUMN x TO w")
     rig.at_source("RENAME TABLE spare TO kept", "INSERT INTO kept VALUES (2, 2)")
     to = "kept" if "postgres" in rig.target_url else f"{rig.schema}.kept"
@@ -137,6 +143,7 @@ def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
     assert rig.catch_up_code() == 0, rig.said()
     rig.tables = ["account", "kept"]
     rig.assert_exact()
+    assert [name for name, _ in rig.rows(INDEXES[flavor(rig)].format(rig.schema))] == [index]
     rig.at_target(f"ALTER TABLE {rig.schema}.account RENAME COLUMN w TO y")
     rig.at_source("ALTER TABLE account RENAME COLUMN w TO z", "INSERT INTO account VALUES (3, 'c', 30)")
     assert rig.catch_up_code() == OPERATOR

@@ -10,7 +10,7 @@ from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.rules import DdlRules
-from tidelock.adapters.ddl.translate import emptied, translate
+from tidelock.adapters.ddl.translate import emptied, reshaped, translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.told_statements import told
 from tidelock.engine.model.records import Ddl, DdlKind, TableName
@@ -303,6 +303,16 @@ def test_a_column_gets_the_moment_where_the_log_tells_it() -> None:
     stated = msgspec.structs.replace(ddl, statement=f"SET STATEMENT timestamp=5 FOR {ddl.statement}")
     with pytest.raises(TargetError, match="is not known"):
         translate(stated, "postgres", same, there)
+
+
+def test_no_row_depends_on_an_index_or_a_default() -> None:
+    """So between sites such a statement passes, and failed rows of the table do not stand in its way."""
+    for statement in ("CREATE INDEX i ON t (a)", "ALTER TABLE t ADD KEY (a), ALTER b DROP DEFAULT, COMMENT 'x'"):
+        assert read(statement).optional
+        assert reshaped(read(statement), same) == ()
+    for statement in ("ALTER TABLE t ADD KEY (a), DROP c", "DROP INDEX i ON t", "RENAME TABLE t TO u"):
+        assert not read(statement).optional
+        assert T in reshaped(read(statement), same)
 
 
 def test_what_ran_once_of_indexes_is_not_taken_back() -> None:
