@@ -14,7 +14,7 @@ from tidelock.adapters.postgres.ddl_trigger import CommandTrigger, message_prefi
 from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.command_messages import read_command
 from tidelock.adapters.postgres.logical.relations import Relations
-from tidelock.adapters.postgres.logical.table_forms import former, kept, read_forms
+from tidelock.adapters.postgres.logical.table_forms import former, is_there, kept, read_forms
 from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceTransaction, TableName
 
 PLACE = 'ALTER TABLE "public"."t"'
@@ -30,7 +30,9 @@ class Told:
         self.log = shop_log
         self.slot = shop_log._slot
         shop_log.run(CommandTrigger(self.slot, (("public", "*"),)).made())
-        self.forms = [kept(form, shop_log.start) for form in read_forms(shop_log.ask, (T, U), slot=self.slot)]
+        ask = shop_log.ask
+        forms = read_forms(ask, (T, U), told=is_there(ask, self.slot))
+        self.forms = [kept(form, shop_log.start) for form in forms]
 
     def read(
         self, start: Position | None = None, forms: Sequence[TableForm] = (), *, doubted: bool = False
@@ -247,6 +249,7 @@ CHANGES: dict[str, tuple[list[str], list[str | int]]] = {
             "COMMENT ON TABLE t IS 'x'",
             "CREATE UNLOGGED TABLE beside (id int PRIMARY KEY)",
             "INSERT INTO beside VALUES (1)",
+            "INSERT INTO t (id) VALUES (1)",
             "ALTER TABLE beside SET LOGGED",
         ],
         [
@@ -254,6 +257,7 @@ CHANGES: dict[str, tuple[list[str], list[str | int]]] = {
             f'{PLACE} DROP COLUMN "m"',
             "halts: public.t: column r double precision is new with a default that is not constant, or was set later",
             "halts: public.t: column c integer is new with a default that is not constant, or was set later",
+            1,
             "halts: public.beside is a table that was not the feed's before",
         ],
     ),

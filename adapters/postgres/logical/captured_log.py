@@ -35,6 +35,7 @@ class CapturedLog(FeedLog):
             reader_name=order.reader_name,
             forms=order.forms,
             images=order.images,
+            commands=order.sites is None,
         )
 
     def is_marker(self, table: TableName) -> bool:

@@ -30,7 +30,7 @@ from tidelock.adapters.postgres.logical.slots import (
     require_publication,
     slot_of,
 )
-from tidelock.adapters.postgres.logical.table_forms import kept, read_forms
+from tidelock.adapters.postgres.logical.table_forms import is_there, kept, read_forms
 from tidelock.engine.model.records import TableName
 
 _WITHOUT_IDENTITY: Final = (
@@ -48,7 +48,8 @@ def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
         _publish(opened, slot_of(place), tables)
         _drop_unused(opened, slot_of(place))
         begins = identify(opened).place(make_slot(opened, slot_of(place)))
-        forms = read_forms(functools.partial(asked, opened), tables, slot=slot_of(place))
+        ask = functools.partial(asked, opened)
+        forms = read_forms(ask, tables, told=is_there(ask, slot_of(place)))
         opened.run("COMMIT")
         return Beginning(begins, tuple(kept(form, begins) for form in forms))
 

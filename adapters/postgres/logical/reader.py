@@ -76,6 +76,7 @@ class LogicalReader:
     besides `start` (`engine.protocol.effects.RequestResend`).  `reader_name`: as `CaptureOrder` has it.  `forms`: all
     that are kept of the tables (`adapters.ports.table_form`); those that the reader learns are in `notices` with the
     first step that needs them.  `images`: rows may be row images (`row_layout`).
+    `commands`: the feed's event triggers are listened to, where there are any.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class LogicalReader:
         reader_name: str = "",
         forms: Sequence[TableForm] = (),
         images: bool = False,
+        commands: bool = True,
     ) -> None:
         self.ready: list[SourceChunk] = []
         self.notices: FormNotices | None = None
@@ -110,6 +112,7 @@ class LogicalReader:
         self._name = reader_name
         self._forms = forms
         self._images = images
+        self._commands = commands
         self._session: Session | None = None
         self._stream: Stream | None = None
         self._period = _LONGEST_SILENCE_OF_OURS
@@ -219,7 +222,7 @@ class LogicalReader:
             self._chunk_rows,
             self._chunk_bytes,
             images=self._images,
-            commands=message_prefix(slot_of(self._place)),
+            commands=message_prefix(slot_of(self._place)) if self._commands else "",
         )
         again = LastRead(self._place, self._start, slot.confirmed, relations)
         stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
@@ -239,13 +242,14 @@ class LogicalReader:
     def _look_at_forms(self, assembly: Assembly) -> None:
         """Asks the catalogue for the forms of the feed's tables, to be compared once the log is read up to now.  Raises
         SourceError."""
-        ask, relations, slot = self._catalogue.ask, assembly.relations, slot_of(self._place)
-        if not is_there(ask, slot):
+        ask, relations = self._catalogue.ask, assembly.relations
+        told = self._commands and is_there(ask, slot_of(self._place))
+        if not told:
             relations.doubt()
-        published = ask(_PUBLISHED, (slot,))
+        published = ask(_PUBLISHED, (slot_of(self._place),))
         names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
-        forms = read_forms(ask, names, known, slot)
+        forms = read_forms(ask, names, known, told=told)
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
         assembly.notices.look = Look(record_end(lsn_of(end)), forms, known)
         assembly.notices.outrun = False

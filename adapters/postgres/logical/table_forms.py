@@ -34,10 +34,11 @@ _TOLD: Final = msgspec.json.Decoder(ToldForm)
 _FORM: Final = msgspec.json.Decoder(Form)
 
 
-def read_forms(ask: Rows, names: Iterable[TableName], oids: Iterable[int] = (), slot: str = "") -> list[Form]:
-    """Returns the forms of the tables of these names and oids that are there, by name.  `slot`: of the feed, whose
-    event trigger may be there.  Raises what `ask` raises."""
-    told = bool(slot) and is_there(ask, slot)  # first: no change of a form comes in between untold
+def read_forms(
+    ask: Rows, names: Iterable[TableName], oids: Iterable[int] = (), *, told: bool = False
+) -> list[Form]:
+    """Returns the forms of the tables of these names and oids that are there, by name.  `told`: event triggers tell all
+    changes since before this call (`is_there`).  Raises what `ask` raises."""
     values = [msgspec.json.encode([*chosen]).decode() for chosen in (names, oids)]
     forms = (msgspec.structs.replace(_FORM.decode(words), told=told) for (words,) in ask(FORMS, values))
     return sorted(forms, key=lambda form: form.name)
