@@ -154,7 +154,7 @@ def _crowded(plan: SitesPlan, chance: Random) -> SitesPlan:
     longest, rows = chance.choice((2, 6, 40)), chance.choice((3, 10, 50))
     return msgspec.structs.replace(
         plan, units=1, writes=2 * plan.writes, burst=chance.choice((3, 5)), permit=None, moves=False,
-        pace=chance.choice((0.05, 0.3, 0.8)), speeds={name: chance.choice((0.03, 0.3, 1.0)) for name in plan.speeds},
+        speeds={name: chance.choice((0.1, 0.3, 1.0)) for name in plan.speeds},
         feeds={name: _steady(feed, longest, rows) for name, feed in plan.feeds.items()},
         conflicts=msgspec.structs.replace(
             plan.conflicts, echo="exact", limit=chance.choice((8, 16, 1000)), values=chance.choice((3, 8)),
