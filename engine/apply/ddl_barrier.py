@@ -6,7 +6,7 @@
 | DRAINING | nothing is planned; all before commits  | all is committed (and below a stored checkpoint,     |
 |          |                                         | where it is ALTERED) → APPLYING; or → HALTING        |
 | APPLYING | the statement is at the target          | it took effect → SEALING; it is to be tried → DRAINING |
-| SEALING  | it took effect                          | a checkpoint behind it is stored → OPEN              |
+| SEALING  | it took effect, or passed               | a checkpoint behind it is stored → OPEN              |
 | HALTING  | it is none that is applied by itself    | a checkpoint before it is stored: the feed halts     |
 
 No receipt covers a statement: until a checkpoint does, a restart would apply it again, and a TRUNCATE would take rows

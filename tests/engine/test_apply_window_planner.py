@@ -22,12 +22,16 @@ def test_planning_stops_at_half_of_the_rows_in_flight_and_the_log_at_all_of_them
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_a_statement_is_planned_past_only_if_it_passes(passed: bool) -> None:
+def test_a_statement_is_planned_past_only_if_it_passes_and_a_checkpoint_is_behind_it(passed: bool) -> None:
     feed = Told("tables account", f"options {LATE}", f"take over{' ddl passed 2' if passed else ''}")
     feed.tell("log 1 resent: insert account 1 a x")
     feed.tell("ddl 2 other account")
     feed.tell("log 3: insert account 3 b x")
-    assert feed.scenario.machine.batches.rows == (2 if passed else 1)
+    assert feed.scenario.machine.batches.rows == 1
+    (before,) = feed.tell("committed 1.1")
+    assert before.startswith("save checkpoint 1.2") and feed.scenario.machine.batches.rows == 0
+    (told,) = feed.tell("saved 1.2")
+    assert ("(3, b, x)" in told) is passed and told.startswith("halt (ddl)") is not passed
 
 
 def test_rows_that_a_receipt_covers_are_dropped_once() -> None:
