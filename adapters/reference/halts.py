@@ -210,7 +210,7 @@ TARGET: Final = (
     Halt(("copy",), ("the target refused rows of chunk",), "rows are refused, and not for the fault of some of them",
          f"correct the target, then {RUN}"),
     Halt(("copy",), ("is being copied in chunks of",),
-         "a statement has taken or renamed a column by which the chunks of a table that is being copied are told apart",
+         "a table that is being copied has lost a column by which its chunks are told apart, or its key",
          f"`tidelock copy FEED --table DB.TABLE`, which begins its copy anew, then {RUN}",
          "test_run_copy_altered.py::test_a_column_that_tells_chunks_apart_gets_another_name"),
     Halt(("gap",), ("the log has a gap",), "records are missing, and a resend did not bring them",

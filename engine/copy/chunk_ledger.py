@@ -112,10 +112,14 @@ class ChunkLedger:
 
     @property
     def unsplittable(self) -> ChunkSplit | None:
-        """A split of which the target's table lacks a column; None where there is none."""
+        """A split into chunks that cannot be told apart: the target's table lacks a column of it, or a key.  None where
+        there is none."""
         for split in self.splits:
             table = self._targets.get(split.table)
-            if table is not None and not set(split.columns) <= {column.name for column in table.columns}:
+            if table is None:
+                continue
+            has_columns = set(split.columns) <= {column.name for column in table.columns}
+            if not has_columns or (split.bounds and not table.key):  # without one all is read in one view
                 return split
         return None
 

@@ -24,10 +24,11 @@ def repair_refused(split: ChunkSplit, why: str, position: Position) -> Alarm:
 
 
 def split_lost(split: ChunkSplit, position: Position) -> Alarm:
-    """Tells why the feed halts: a table lacks a column by which its chunks are told apart."""
+    """Tells why the feed halts: a table lacks a column by which its chunks are told apart, or its key."""
+    names = ", ".join(split.columns)
     return Alarm(
         "copy",
-        f"{split.table} is being copied in chunks of {', '.join(split.columns)}, and has not all of these columns now",
+        f"{split.table} is being copied in chunks of {names}, and lacks one of these columns now, or its key",
         "`tidelock copy FEED --table DB.TABLE` begins its copy anew (`--yes`: in the place of what is there), then "
         "`tidelock run FEED`",
         str(position),

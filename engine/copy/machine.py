@@ -125,8 +125,6 @@ class CopyMachine:
         if self._requested and (why := fault(self._requested, self.ledger.splits, tables)):
             self._refuse(self._requested, why)
             self._requested = ()
-        if (split := self.ledger.unsplittable) is not None:
-            self.alarm = split_lost(split, self.position)
 
     # ------------------------------------------------------------------ the log
 
@@ -164,6 +162,9 @@ class CopyMachine:
             return True
         if not self.ledger:
             return False
+        if self._heard and (split := self.ledger.unsplittable) is not None:  # what is requested has come by then
+            self.alarm = split_lost(split, self.position)
+            return True
         if self._effect is None and (chunk := self.ledger.due(self.position)) is not None:
             self._plan_merge(chunk)
         if self.alarm is not None:

@@ -98,7 +98,6 @@ ALTERS = {
     "truncate": "TRUNCATE TABLE t",
     "modify": "ALTER TABLE t MODIFY d bigint NOT NULL",
     "key": "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
-    "no key": "ALTER TABLE t DROP PRIMARY KEY",
     "unique": "ALTER TABLE t ADD UNIQUE KEY by_v (v)",
     "exchange": "RENAME TABLE t TO old, u TO t",
 }
@@ -134,9 +133,19 @@ def test_a_table_is_altered_amid_its_copy(rig: Rig, alter: str, going_on: bool) 
 
 @at(proof=("mysql-postgres", "mysql-mariadb"))
 def test_a_column_that_tells_chunks_apart_gets_another_name(rig: Rig) -> None:
+    halts_amid(rig, "ALTER TABLE t RENAME COLUMN id TO ident", "UPDATE t SET v = -v WHERE ident % 97 = 1")
+
+
+@at(proof=("mysql-postgres", "mysql-mariadb"))
+def test_a_table_loses_its_key(rig: Rig) -> None:
+    """Without one it is read in one view, which is one chunk."""
+    halts_amid(rig, "ALTER TABLE t DROP PRIMARY KEY", "UPDATE t SET v = -v WHERE id % 97 = 1")
+
+
+def halts_amid(rig: Rig, *statements: str) -> None:
     """The feed halts, and what it says to do helps."""
     killed_amid(rig)
-    rig.at_source("ALTER TABLE t RENAME COLUMN id TO ident", "UPDATE t SET v = -v WHERE ident % 97 = 1")
+    rig.at_source(*statements)
     assert rig.catch_up_code() == 4
     assert "in chunks of id" in rig.said() and "`tidelock copy FEED --table" in rig.said()
     done = rig.command("copy", "@", "--table", f"{rig.schema}.t", "--yes")

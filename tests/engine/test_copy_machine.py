@@ -424,7 +424,7 @@ def pass_statement(feed: Feed, ddl: Ddl, **behind: object) -> list[ApplyEffect]:
     feed.step(LogArrived([LogBatch(at(start), at(feed.end), ddl=ddl)]))
     apply = feed.last(ApplyDdl)
     assert isinstance(apply, ApplyDdl)
-    return feed.step(DdlApplied(apply.id, TABLES, **behind))  # type: ignore[arg-type]
+    return feed.step(DdlApplied(apply.id, **{"tables": TABLES, **behind}))  # type: ignore[arg-type]
 
 
 def test_a_statement_gives_up_what_is_read_of_its_table_at_the_target_alone() -> None:
@@ -442,3 +442,11 @@ def test_a_copy_whose_chunks_cannot_be_told_apart_any_more_halts() -> None:
     lost = replace(HALVES, columns=("ident",))
     (halt,) = of(pass_statement(feed, statement(ITEM.name), copied=(Copied(lost),)), Halt)
     assert "in chunks of ident" in halt.alarm.message and "tidelock copy FEED --table" in halt.alarm.hint
+
+
+def test_a_table_that_loses_its_key_amid_its_copy_halts() -> None:
+    """It would be read as a whole for each chunk."""
+    feed = Feed(Copied(HALVES))
+    unkeyed = TABLES | {ITEM.name: replace(ITEM, key=(), uniques=())}
+    (halt,) = of(pass_statement(feed, statement(ITEM.name), tables=unkeyed, copied=(Copied(HALVES),)), Halt)
+    assert "or its key" in halt.alarm.message
