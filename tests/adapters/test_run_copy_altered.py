@@ -96,7 +96,7 @@ ALTERS = {
     "drop": "ALTER TABLE t DROP COLUMN d",
     "rename column": "ALTER TABLE t RENAME COLUMN w TO x",
     "truncate": "TRUNCATE TABLE t",
-    "modify": "ALTER TABLE t MODIFY d bigint NOT NULL",
+    "modify": "ALTER TABLE t MODIFY d bigint NOT NULL DEFAULT 3",
     "key": "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
     "unique": "ALTER TABLE t ADD UNIQUE KEY by_v (v)",
     "exchange": "RENAME TABLE t TO old, u TO t",

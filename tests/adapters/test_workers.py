@@ -188,26 +188,6 @@ def test_another_worker_takes_over_from_a_killed_one(make_workers: Make, mariadb
         workers.until_flowing()
 
 
-@pytest.mark.proof
-def test_partitions_that_come_while_all_workers_are_killed_are_shared_out(
-    make_workers: Make, mariadb: Server, postgres: Server
-) -> None:
-    """Kafka does not tell a static member that comes back that it leads the group, so no client notices them."""
-    workers = make_workers(mariadb, postgres, "wider", 2, partitions=1)
-    rig, workload = workers.rig, three_groups()
-    rig.make(workload)
-    workers.start()
-    workers.until(lambda: bool(workers.reports), "the first group", 300)
-    rig.options["partitions"] = GROUPS
-    assert rig.feed.exists()
-    for name in workers.places:
-        workers.kill(name)
-    rig.load(workload, 300)
-    workers.until(lambda: len(workers.reports) == GROUPS, "a worker for each partition", 300)
-    workers.until_caught_up(300)
-    workers.assert_exact()
-
-
 def test_a_worker_that_wakes_after_others_took_over_writes_nothing(
     make_workers: Make, mariadb: Server, postgres: Server
 ) -> None:
