@@ -192,14 +192,18 @@ class Feed:
                 raise Mistake(f"the feed halts for a statement that it could do: {halt.ddl}")
             self._see_to(halt.ddl)
             return ""
-        if halt.alarm.kind == "copy" and not self.whole:
-            self.healed = True
+        if halt.alarm.kind == "copy" and (not self.whole or self._has_lost_its_key(halt.alarm.table)):
+            self.healed = self.healed or not self.whole
             families = catalogue.BY_NAME.items()
             return next(f for f, tables in families if any(str(t.name) == halt.alarm.table for t in tables))
         causes = HALTS.get(halt.alarm.kind, ())
         if not any(cause in self.plan.faults for cause in causes):
             raise Mistake(f"the newest owner halted: {halt}")
         return ""
+
+    def _has_lost_its_key(self, table: str) -> bool:
+        """Tells whether chunks of the target's table cannot be told apart any more."""
+        return any(str(name) == table and not spec.key for name, spec in self.target.database.specs.items())
 
     def _is_for_operator(self, ddl: Ddl) -> bool:
         """Tells whether an operator has to see to the statement."""

@@ -100,7 +100,7 @@ OF_POSTGRES = (
         "adapters/test_postgres_relations.py::test_any_other_change_is_told_in_words[a default of each row's own]",
         "default-of-each-row-carried-over",
         """
-        @ relation_changes._doubt
+        @ relation_changes.doubt_of
         - if facts.has_default: ...
         + pass
         """,
