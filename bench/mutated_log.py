@@ -46,7 +46,8 @@ from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import RowImage
-from tidelock.engine.model.records import Position, SourceChunk
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position
 
 FORMS: Final = ("raw", "raw", "sealed", "bare")
 LONGEST_BASE: Final = 6_000

@@ -11,7 +11,8 @@ from typing import assert_never
 
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.log import receipts
-from tidelock.engine.model.records import LogBatch, Row
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Row
 from tidelock.engine.protocol import effects, events, steps
 
 _FAILED = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelock.engine.model.records import DdlKind
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.plan import FAULTS
 
 _MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tidelock.engine.model.records import Ddl, DdlKind, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import Halt
 from tidelock.engine.protocol.events import ApplyEvent, ChunksPlanned, GoalSet, Tick
 from tidelock.engine.replay import tell as told

@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, TableName, Value
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.simulations import catalogue
 from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.catalogue import CARD, ECHO, NAMES, POISON, POOL, TIER, scale_of

@@ -15,15 +15,8 @@ from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import (
-    RECEIPT,
-    LogBatch,
-    Position,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-)
+from tidelock.engine.model.log_batch import RECEIPT, LogBatch, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, RowChange, Shape
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 from tidelock.simulations.history import FAR, Entry, History, Marks

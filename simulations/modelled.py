@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tidelock.engine.model.records import Column, Ddl, DdlKind, Row, Shape, TableName
+from tidelock.engine.model.records import Column, Row, Shape, TableName
 from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.simulations.catalogue import linked
 from tidelock.simulations.layout import layout
 from tidelock.simulations.recording import Logged, Recording

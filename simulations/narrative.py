@@ -13,7 +13,7 @@ import msgspec
 
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import LogBatch
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.parallel.segments import Segment
 from tidelock.engine.protocol.effects import (
     ApplyBatch,

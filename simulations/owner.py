@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log.receipts import furthest
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,

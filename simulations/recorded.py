@@ -15,8 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.records import UNKNOWN, DdlKind, Position, Row, RowChange, TableName
+from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.history import Entry, History
 from tidelock.simulations.layout import Token, layout

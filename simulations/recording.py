@@ -14,8 +14,10 @@ from pathlib import Path
 import msgspec
 
 from tidelock.adapters.runtime.journal import Journal, JournalError, read
-from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, LogArrived, TakenOver
 from tidelock.simulations.trial import Trial
 

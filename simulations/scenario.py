@@ -28,7 +28,8 @@ import msgspec
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, ApplyPiece, EffectId, RequestResend
 from tidelock.engine.protocol.events import (
     ApplyEvent,

@@ -31,20 +31,9 @@ import msgspec
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.row_filter import Compare
-from tidelock.engine.model.records import (
-    RECEIPT,
-    Ddl,
-    DdlKind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import RECEIPT, LogBatch, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 from tidelock.simulations.scenario_tables import Tables

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from tidelock.engine.model.emptying import children_first
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.simulations.altering import carrying_out
 from tidelock.simulations.history import ADDED, Entry
 from tidelock.simulations.model import Violation

@@ -8,7 +8,8 @@ from random import Random
 
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, Position, Row, TableName
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,

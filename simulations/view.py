@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
-from tidelock.engine.model.records import Column, DdlKind, Kind, Row, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.events import Copied
 from tidelock.simulations.history import ADDED, Entry, History, Place
 from tidelock.simulations.layout import Layout, Token, comparable, layout

@@ -36,7 +36,8 @@ from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.capture.statements import ruled
-from tidelock.engine.model.records import Ddl, DdlKind, FormerTable, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 Outcome: TypeAlias = Literal["applied", "translated", "passed", "halts"]
 USE: Final = re.compile(r"\s*USE\s+`?([^`;\s]+)`?\s*$", re.IGNORECASE)

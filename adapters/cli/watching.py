@@ -21,7 +21,7 @@ from tidelock.adapters.operator.slot import slot_state
 from tidelock.adapters.operator.store import FailedRowDetail
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.runtime.progress import one_line
-from tidelock.engine.model.records import Ddl
+from tidelock.engine.model.schema_change import Ddl
 
 CODES: dict[Activity, int] = {"running": OK, "not running": REFUSED, "halted": OPERATOR}
 

@@ -11,7 +11,8 @@ from tidelock.adapters.ddl.parser import NewColumn
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
-from tidelock.engine.model.records import AddedColumn, Kind, TableName, Value
+from tidelock.engine.model.records import Kind, TableName, Value
+from tidelock.engine.model.schema_change import AddedColumn
 
 # JSON is a type of its own in MySQL and text in MariaDB; these keep the text of both.
 JSON: dict[Dialect, str] = {"postgres": "json", "mysql": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"}

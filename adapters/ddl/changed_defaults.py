@@ -19,8 +19,8 @@ from tidelock.adapters.schema.defaults import translated
 from tidelock.adapters.schema.expressions import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
-from tidelock.engine.model.records import FormerColumn
 from tidelock.engine.model.schema import TargetColumn
+from tidelock.engine.model.schema_change import FormerColumn
 
 NULL: Final = Default(expression="NULL")
 _LONG: Final = ("text", "blob", "json", "geometry")

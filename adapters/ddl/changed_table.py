@@ -20,8 +20,9 @@ from tidelock.adapters.schema.create_table import column_type, identifier, quali
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import is_text, same_postgres_type, without_comments
 from tidelock.adapters.schema.whole_table import label_check_name
-from tidelock.engine.model.records import FormerColumn, FormerTable, Kind, TableName
+from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import TargetColumn
+from tidelock.engine.model.schema_change import FormerColumn, FormerTable
 
 _UNKNOWN: Final = (
     "the type that the column had before is not known (a feed knows it once it has read on to where it looked at the "

@@ -30,7 +30,8 @@ from tidelock.adapters.ddl.operations import OPTIONAL, AlterTable, NotCarried, O
 from tidelock.adapters.ddl.parser import added, created, table_name
 from tidelock.adapters.ddl.statement import operations, plain, reader_of
 from tidelock.adapters.ddl.table_parts import past_wait
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 # A tablespace must be empty to go; REFERENCE: a spatial reference system.
 _ROWLESS = frozenset(

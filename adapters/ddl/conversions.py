@@ -15,7 +15,8 @@ from tidelock.adapters.ddl.changed_columns import TEXTS
 from tidelock.adapters.schema.compatibility import same_type
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import integer_range
-from tidelock.engine.model.records import Column, FormerColumn, FormerTable, Kind
+from tidelock.engine.model.records import Column, Kind
+from tidelock.engine.model.schema_change import FormerColumn, FormerTable
 
 _STRICT: Final = 1 << 21 | 1 << 22
 """STRICT_TRANS_TABLES and STRICT_ALL_TABLES of both servers."""

@@ -29,8 +29,9 @@ from tidelock.adapters.ddl.operations import (
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow, arrivals
 from tidelock.adapters.ddl.statement import operations
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 
 _KEEPING: Final = (AddColumn, DropColumn, DropPrimaryKey, DropIndex, RenameIndex, *OPTIONAL)
 """Clauses under which a copy of rows by INSERT IGNORE is what ALTER TABLE makes of them."""

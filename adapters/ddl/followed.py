@@ -21,8 +21,9 @@ from tidelock.adapters.ddl.statement import operations
 from tidelock.adapters.ddl.told import indexed, told_before, told_columns, with_keys_of_new
 from tidelock.adapters.schema.create_table import create_table, identifier, qualified
 from tidelock.adapters.schema.source_table import projected
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 
 
 def followed(

@@ -35,7 +35,8 @@ from tidelock.adapters.ddl.operations import (
 from tidelock.adapters.ddl.parser import added, created
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.schema.source_table import SourceColumn
-from tidelock.engine.model.records import Ddl, DdlKind, FormerColumn, FormerTable, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerColumn, FormerTable
 
 
 def moved(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, FormerTable | None]:

@@ -9,7 +9,8 @@ from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.operations import DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.rules import ALL, DdlRules
 from tidelock.adapters.ddl.statement import operations
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 Moves: TypeAlias = Mapping[TableName, TableName | None]
 """By the target's name of before: the name of now; None: the source has no such table any more."""

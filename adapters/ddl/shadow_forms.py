@@ -9,7 +9,8 @@ from __future__ import annotations
 from tidelock.adapters.ddl.former_tables import moved
 from tidelock.adapters.schema.compatibility import same_type
 from tidelock.adapters.schema.source_table import SourceTable
-from tidelock.engine.model.records import Ddl, DdlKind, FormerColumn, FormerTable, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerColumn, FormerTable
 
 
 def difference(ddl: Ddl, made: SourceTable, of: TableName) -> str:

@@ -23,7 +23,8 @@ from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable
 from tidelock.adapters.ddl.shadow_forms import difference, uniques_of
 from tidelock.adapters.ddl.statement import operations, reader_of
 from tidelock.engine.capture.shadow_names import shadowed
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 
 class Shadow(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from tidelock.adapters.ddl.operations import CreateLike, CreateTable, DropTable,
 from tidelock.adapters.ddl.parser import created, table_name
 from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.adapters.ddl.told import told_operations
-from tidelock.engine.model.records import Ddl
+from tidelock.engine.model.schema_change import Ddl
 
 
 def reader_of(ddl: Ddl, *, lenient: bool = False) -> Reader:

@@ -28,17 +28,17 @@ from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.schema.compatibility import compatible
 from tidelock.adapters.schema.dialects import from_postgres, long_keys, without_long_keys
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
-from tidelock.engine.model.records import (
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import (
     AddedColumn,
     Ddl,
     FormerColumn,
     FormerTable,
-    TableName,
     ToldChange,
     ToldColumn,
     ToldTable,
 )
-from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 
 _LONG: Final = ("longtext", "longblob", "text", "mediumtext", "blob")
 

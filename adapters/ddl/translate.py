@@ -21,8 +21,9 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import create_table, qualified
 from tidelock.adapters.schema.source_table import SourceTable, projected
 from tidelock.engine.model.emptying import children_first
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 _HINT: Final = "do by hand at the target what it means there, then `tidelock ddl done`"
 

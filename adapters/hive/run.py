@@ -47,7 +47,9 @@ from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of, start_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName, ToldChange
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, ToldChange
 
 OK: Final = 0
 MOST_ROWS: Final = 1_000_000  # of a stretch

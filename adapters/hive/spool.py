@@ -20,7 +20,8 @@ from tidelock.adapters.hive.merger import Broken
 from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.spark_stream.columns import schema_of
 from tidelock.adapters.spark_stream.rows import Misfits, Rows
-from tidelock.engine.model.records import LogBatch, Position, Shape
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Shape
 
 GROUP_ROWS: Final = 20_000
 

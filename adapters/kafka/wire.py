@@ -18,7 +18,9 @@ import msgspec
 import xxhash
 
 from tidelock.adapters.ports.operator_error import OperatorError
-from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction, read_extension
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Shape, Transaction, read_extension
+from tidelock.engine.model.schema_change import Ddl
 
 VERSION: Final = 2
 _FOREIGN: Final = (

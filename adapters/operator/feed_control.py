@@ -38,7 +38,8 @@ from tidelock.adapters.ports.slot_state import SlotState, missing_slot
 from tidelock.adapters.ports.staging import epoch_of
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.wiring.session import TargetSession, session
-from tidelock.engine.model.records import Ddl, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl
 
 ASK_SECONDS = 2.0
 SILENT_SECONDS = 15.0

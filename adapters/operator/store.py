@@ -25,7 +25,8 @@ from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.batch.parked_rows import ParkedChange, decode_change
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Ddl, Position, Row, Shape, TableName
+from tidelock.engine.model.records import Position, Row, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl
 
 _THIS = "WHERE feed = %s"
 _IDENTITY = "source, number, ordinal"

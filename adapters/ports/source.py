@@ -13,7 +13,8 @@ import msgspec
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.ports.table_form import TableForm
-from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Shape, TableName
 from tidelock.engine.model.snapshot import Snapshot
 
 

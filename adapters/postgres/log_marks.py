@@ -15,8 +15,9 @@ import msgspec
 from tidelock.adapters.bookkeeping import verdicts
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.log_batch import CHECKPOINT, RECEIPT
 from tidelock.engine.model.origin import Origin, spelled
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row
+from tidelock.engine.model.records import Position, Row
 from tidelock.engine.protocol.effects import EffectId
 
 PREFIX: Final = "tidelock"

@@ -27,8 +27,9 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     removed,
 )
 from tidelock.adapters.reference.told_changes import told_lines
-from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, TableName
+from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 _TEXT: Final = """\
 # Schema changes

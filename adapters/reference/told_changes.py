@@ -14,8 +14,9 @@ from tidelock.adapters.postgres.logical.command_messages import Command
 from tidelock.adapters.postgres.logical.commanded import commanded, created
 from tidelock.adapters.postgres.logical.form_facts import ColumnState, FormFacts, Partition, UniqueIndex
 from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, FormColumn, removed
-from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, TableName
+from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 _TYPES: Final[Mapping[str, tuple[int, Column]]] = {
     "integer": (23, Column("", Kind.INT, length=4, type="integer")),

@@ -16,7 +16,8 @@ from tidelock.engine.capture.echoes import Echoes
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import Column, LogBatch, Position, Shape, SourceChunk, TableName, Value
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk
+from tidelock.engine.model.records import Column, Position, Shape, TableName, Value
 from tidelock.engine.protocol.effects import Halt
 from tidelock.engine.protocol.events import SourceRead
 

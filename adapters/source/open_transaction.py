@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tidelock.engine.model.records import Row, RowChange, SourceTransaction
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Row, RowChange
 
 
 class Gathered(Protocol):

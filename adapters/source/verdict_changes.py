@@ -15,7 +15,8 @@ import msgspec
 from tidelock.adapters.bookkeeping.verdicts import Verdict, values
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import VERDICT, Column, Row, RowChange, Shape, SourceChunk, TableName, Value
+from tidelock.engine.model.log_batch import VERDICT, SourceChunk
+from tidelock.engine.model.records import Column, Row, RowChange, Shape, TableName, Value
 
 ValueOf: TypeAlias = Callable[[Column, Any], Value]
 

@@ -19,7 +19,8 @@ import msgspec
 from tidelock.adapters.ports.history_words import told
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.lineage import agree, decode
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 
 
 class ChangesError(Exception):

@@ -20,7 +20,8 @@ import msgspec
 from tidelock.adapters.runtime import journal
 from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, Slice, another_log, gap, named_alike, same_place
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Shape, TableName
 from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
 
 CARRIED_BYTES: Final = 16 << 20

@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 
 from tidelock.adapters.spark_stream.columns import reader, text_of
 from tidelock.adapters.spark_stream.log import ChangesError, UntoldValue
-from tidelock.engine.model.records import UNKNOWN, LogBatch, Row, Shape, Value
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import UNKNOWN, Row, Shape, Value
 
 Misfits: TypeAlias = Literal["fail", "null"]
 _Image: TypeAlias = Callable[[Row | None], Any]

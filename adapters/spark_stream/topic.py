@@ -32,7 +32,8 @@ from tidelock.adapters.spark_stream.log import (
     same_place,
 )
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 
 SLICE_RECORDS: Final = 1000  # each task opens a connection of its own
 MOST_SLICES: Final = 64

@@ -25,7 +25,9 @@ from tidelock.adapters.verify.report import read_report
 from tidelock.adapters.verify.table_pairs import NotComparable
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.sources import source_of
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Row, Shape, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Row, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 MOST_KEYS: Final = 500_000
 TOLD_SECONDS: Final = 1.0

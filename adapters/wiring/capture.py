@@ -6,7 +6,8 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import Stored
 from tidelock.adapters.wiring.log_child import LogChild
 from tidelock.adapters.wiring.sources import capture_module, keeps_for_us, source_of
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 
 
 class CaptureProcess(LogChild[LogBatch]):

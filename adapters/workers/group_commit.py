@@ -20,7 +20,9 @@ from typing import Final
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.engine.cluster.log_partitioner import LogPartitioner
-from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 BEHIND_SECONDS: Final = 3.0  # sources tell commit times in whole seconds

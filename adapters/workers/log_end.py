@@ -6,7 +6,8 @@ import msgspec
 
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.process.way_out import COPY_ANEW
-from tidelock.engine.model.records import Ddl, DdlKind, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 

@@ -22,7 +22,8 @@ from tidelock.adapters.workers.publisher_messages import (
     Published,
     PublishOn,
 )
-from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 REPORT_SECONDS: Final = 0.2

@@ -14,7 +14,8 @@ import msgspec
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 PUBLISHED: Final = 0x50

@@ -18,7 +18,8 @@ from bench.harness.servers import Server
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.connection import Address
-from tidelock.engine.model.records import Position, Row, RowChange, Shape, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, TableName
 
 KEY: Final = "id"
 

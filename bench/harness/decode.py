@@ -12,7 +12,8 @@ from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog.packets import PacketStream, dump
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import Address
-from tidelock.engine.model.records import Position, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, TableName
 
 SERVER_ID: Final = 990_001
 

@@ -16,7 +16,9 @@ from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.adapters.postgres.logical.relations import Catalogue, Relations
 from tidelock.adapters.postgres.logical.row_values import code, reading
-from tidelock.engine.model.records import UNKNOWN, DdlKind, Position, Row, RowChange, Shape, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, Shape, TableName
+from tidelock.engine.model.schema_change import DdlKind
 
 FILE: Final = "7012345678901234567/1"
 _READ: Final = """

@@ -18,7 +18,8 @@ from bench.harness.servers import Postgres, Server
 from bench.harness.session import Session, connect
 from bench.harness.tidelock import Feed, Process
 from tidelock.adapters.runtime import journal
-from tidelock.engine.model.records import LogBatch, Position, RowChange
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange
 from tidelock.engine.protocol.events import LogArrived
 
 QUIET_SECONDS = 60.0

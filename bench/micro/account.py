@@ -12,17 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from tidelock.engine.model.records import (
-    Column,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Column, Kind, Position, Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import Binding, Equality, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
 

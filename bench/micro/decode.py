@@ -35,7 +35,7 @@ from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGt
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.log.bound_batch import BoundBatch
-from tidelock.engine.model.records import LogBatch, SourceChunk
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead

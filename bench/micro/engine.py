@@ -19,7 +19,7 @@ from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.model.hashing import home_of
 from tidelock.engine.model.index import Digest, digest
-from tidelock.engine.model.records import LogBatch
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane

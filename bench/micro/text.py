@@ -20,7 +20,8 @@ from tidelock.adapters.mysql.target.statements import Dialect
 from tidelock.adapters.mysql.target.statements import TableStatements as MySqlStatements
 from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.statements import TableStatements as PostgresStatements
-from tidelock.engine.model.records import LogBatch, Row
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpsertRows
 

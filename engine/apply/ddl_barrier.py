@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelock.engine.model.errors import Alarm, Hindrance
-from tidelock.engine.model.records import Ddl, DdlKind, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, EffectId
 
 _RETRY_US = 200_000

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Policy, policy
-from tidelock.engine.model.records import Ddl, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol.effects import ApplyEffect, EffectId, Halt, StepDown
 
 

@@ -23,10 +23,12 @@ from tidelock.engine.log.receipts import Fence
 from tidelock.engine.log.relation_cache import RelationCache
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import SchemaMismatch, TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.parallel.provenance import Origins, least, parts
 from tidelock.engine.parallel.segments import LOCAL, Change, Provenance
 from tidelock.engine.protocol.events import TakenOver

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 import msgspec
 
 from tidelock.engine.model.lineage import server_of
-from tidelock.engine.model.records import Position, SourceChunk, SourceTransaction
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position
 
 
 class OtherServer(Exception):

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.shadow_names import may_shadow, shadowed
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 
 def related(ddl: Ddl, mapping: Mapping, *, between_sites: bool = False) -> Ddl:

@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 
 from tidelock.engine.model import lineage
 from tidelock.engine.model.index import Index
-from tidelock.engine.model.records import Position, RowChange, Shape, SourceTransaction, TableName
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Position, RowChange, Shape, TableName
 from tidelock.engine.model.schema import Equality, TargetTable, equality_of
 from tidelock.engine.two_way.column_groups import groups_at
 from tidelock.engine.two_way.echo import EchoIndex, Passing, Sending, sending

@@ -15,19 +15,10 @@ from tidelock.engine.capture.origin import LoopFilter, NodeFilter, SiteFilter, S
 from tidelock.engine.capture.row_filter import Untold
 from tidelock.engine.capture.statements import ruled
 from tidelock.engine.model.errors import RESYNC, Alarm
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk, SourceTransaction
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import (
-    Ddl,
-    DdlKind,
-    LogBatch,
-    Position,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.records import Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import CaptureEffect, Halt, Publish
 from tidelock.engine.protocol.events import CaptureEvent, SourceRead
 

@@ -20,8 +20,9 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from tidelock.engine.model.errors import RESYNC, Alarm
+from tidelock.engine.model.log_batch import CHECKPOINT, RECEIPT
 from tidelock.engine.model.origin import Origin, read
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position, Row
+from tidelock.engine.model.records import Position, Row
 
 # Places of the columns of `tidelock_progress` and `tidelock_checkpoint` (adapters.bookkeeping.tables).
 _FEED, _ORIGIN, _PATH, _MARKS, _SEEN = 0, 5, 6, 7, 8

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from tidelock.engine.capture.origin import Sites
-from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 
 def ruled(ddl: Ddl, sites: Sites) -> Ddl:

@@ -16,7 +16,8 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import PassStatement, RunStatement
 from tidelock.engine.protocol.group_reports import Statement

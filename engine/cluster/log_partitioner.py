@@ -14,7 +14,9 @@ lets a reader begin anywhere, and a publisher go on from any flush:
 
 from __future__ import annotations
 
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 

@@ -115,8 +115,7 @@ class CopyMachine:
         self._watch()
 
     def retable(self, tables: Mapping[TableName, TargetTable], copied: Sequence[Copied] | None = None) -> None:
-        """The target's tables are these from now on, and the copies are these, as a statement has left them; None: as
-        they were."""
+        """The target's tables are these from now on.  `copied`: the copies, as a statement has left them."""
         self._tables = tables
         self.ledger.retable(tables)
         if copied is not None:
@@ -148,8 +147,7 @@ class CopyMachine:
         self.ledger.statement(())
 
     def statement(self, tables: Sequence[TableName]) -> None:
-        """Gives up what is being read of these target tables, which a statement of the log concerns; of all if none is
-        named."""
+        """Gives up what is being read of the target tables that a statement concerns; of all if none is named."""
         self.ledger.statement(tables)
 
     # ------------------------------------------------------------------ planning
@@ -164,8 +162,7 @@ class CopyMachine:
             return False
         if self._heard and (split := self.ledger.unsplittable) is not None:  # what is requested has come by then
             self.alarm = split_lost(split, self.position)
-            return True
-        if self._effect is None and (chunk := self.ledger.due(self.position)) is not None:
+        elif self._effect is None and (chunk := self.ledger.due(self.position)) is not None:
             self._plan_merge(chunk)
         if self.alarm is not None:
             return True

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
 
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.packed_rows import Made, PackedRows, Pile
-from tidelock.engine.model.records import LogBatch, RowChange, Transaction
+from tidelock.engine.model.records import RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from tidelock.engine.model.records import Ddl, LogBatch
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.schema_change import Ddl
 
 _FADES = 3 / 4
 """So much of what came before a message still counts with it in the size of a row."""

@@ -1,6 +1,6 @@
 """Protocols of a batch's rows as they came: bytes side by side, made into objects only when they are wanted.
 
-`engine.model.records.LogBatch.rows` may be such rows; `adapters.row_image` makes them.
+`engine.model.log_batch.LogBatch.rows` may be such rows; `adapters.row_image` makes them.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import EffectId, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick

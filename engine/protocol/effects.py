@@ -8,8 +8,10 @@ import msgspec
 
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
+from tidelock.engine.model.records import Position, Row, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol.steps import DecideChange, ParkedRow, RowsToTell, Step
 
 

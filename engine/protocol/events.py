@@ -8,7 +8,8 @@ import msgspec
 
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure
-from tidelock.engine.model.records import LogBatch, Position, Row, Shape, SourceChunk, TableName
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk
+from tidelock.engine.model.records import Position, Row, Shape, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.protocol.effects import EffectId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelock.engine.model.records import DdlKind
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.altering import reshape
 from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.history import Entry, Place

@@ -9,8 +9,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from tidelock.engine.model.records import DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.altering import forms
 from tidelock.simulations.altering.forms import NAMES, Form
 from tidelock.simulations.altering.reshape import Made, Reshape

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.simulations.altering import draws, forms, reshape
 from tidelock.simulations.altering.draws import Statement
 from tidelock.simulations.altering.forms import NAMES

@@ -10,7 +10,7 @@ import sys
 
 from tidelock.engine.apply.ddl_barrier import Stage
 from tidelock.engine.apply.machine import State
-from tidelock.engine.model.records import Ddl, DdlKind
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.events import ParkedWished
 from tidelock.simulations import accidents
 from tidelock.simulations.altering import plan as plans

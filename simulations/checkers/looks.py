@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelock.engine.model.chunk_ranges import By
-from tidelock.engine.model.records import DdlKind, Row, TableName
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import BeginCopy, MergeChunk
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.history import Entry

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.model.chunk_ranges import By
-from tidelock.engine.model.records import DdlKind, Position, Row, TableName
+from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
 from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.catalogue import ECHO, OWN

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidelock.engine.apply.machine import ApplyMachine
-from tidelock.engine.model.records import DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.history import Entry, Place

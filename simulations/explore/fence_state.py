@@ -10,7 +10,9 @@ import msgspec
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     ApplyEvent,

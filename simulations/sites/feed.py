@@ -14,7 +14,8 @@ from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.capture.echoes import Echoes, NamedGroups
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.conflict_options import Direction
-from tidelock.engine.model.records import Position, RowChange, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, RowChange, TableName
 from tidelock.engine.protocol.events import Paused
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults

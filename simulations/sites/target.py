@@ -6,8 +6,9 @@ import msgspec
 
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log import receipts
+from tidelock.engine.model.log_batch import CHECKPOINT, RECEIPT
 from tidelock.engine.model.origin import spelled
-from tidelock.engine.model.records import CHECKPOINT, RECEIPT, Position
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.history import Marks

@@ -14,7 +14,8 @@ from tidelock.adapters.mysql.binlog.row_compiler import DELETE, INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.tables import Role
 from tidelock.adapters.mysql.gtid import NoGtids
 from tidelock.adapters.ports.source_errors import LogGap
-from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, RowChange
 
 FILE, START = "bin.000001", 100
 CHUNK_ROWS = 4

@@ -28,7 +28,8 @@ from tidelock.adapters.ports.source_errors import (
     Unreachable,
     UnsuitableLog,
 )
-from tidelock.engine.model.records import Position, SourceChunk
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position
 
 Origin = MariaDb | MySql
 

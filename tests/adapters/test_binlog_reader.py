@@ -19,7 +19,8 @@ from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.ports.source_errors import Unreachable
-from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction, TableName
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, RowChange, TableName
 
 Origin = MariaDb | MySql
 

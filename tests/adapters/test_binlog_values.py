@@ -25,7 +25,8 @@ from tidelock.adapters.postgres.target.copy_text import lines
 from tidelock.adapters.postgres.target.literals import tuples
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import RowImage, copy_lines, values
-from tidelock.engine.model.records import Kind, Position, Row, RowChange, Shape, SourceChunk
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Kind, Position, Row, RowChange, Shape
 
 LIVE = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

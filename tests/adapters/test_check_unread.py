@@ -18,7 +18,8 @@ from tidelock.adapters.kafka.control import PLAN, SKIPPED, ControlTopic, SoleWri
 from tidelock.adapters.kafka.topics import changes_topic, ensure
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.ports.finding import Finding
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import GroupReport
 from tidelock.engine.protocol.skipped_record import SkippedRecord

@@ -30,7 +30,8 @@ from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.reference import commands as reference
 from tidelock.adapters.wiring.session import session
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Column, Ddl, Kind, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl
 
 ROOT = Path(__file__).parents[2]
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]

@@ -16,8 +16,9 @@ from tidelock.adapters.ddl.operations import AlterTable, ChangeColumn
 from tidelock.adapters.ddl.statement import operations
 from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.engine.model.records import Ddl, DdlKind, FormerTable, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 T = TableName("shop", "t")
 PAD = 1 << 31

@@ -12,8 +12,9 @@ from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import NAME_BYTES
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import ForeignKey, TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 
 def read(statement: str, schema: str = "shop") -> Ddl:

@@ -20,7 +20,8 @@ from tidelock.adapters.mysql.binlog import prepares as prepares_module
 from tidelock.adapters.mysql.binlog.far_places import HEAD
 from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.ports.source_errors import LogGap
-from tidelock.engine.model.records import Position, SourceChunk
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position
 
 Origin = MariaDb | MySql
 ROTATE_BYTES = 19 + 8 + 4  # and the name of the file that follows

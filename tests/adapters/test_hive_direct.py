@@ -26,7 +26,8 @@ from tidelock.adapters.hive.spool import Spool
 from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.hive.warehouse import WrittenParts
-from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Column, Kind, Position, RowChange, Shape, TableName, Transaction
 
 DAY = 86_400_000_000
 ONE = Shape(TableName("s", "t"), (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)), ("id",))

@@ -18,7 +18,8 @@ from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
-from tidelock.engine.model.records import UNKNOWN, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import UNKNOWN, Position, RowChange, Shape, TableName, Transaction
 from tidelock.engine.protocol.events import LogArrived, Tick
 
 OPERATOR = 4

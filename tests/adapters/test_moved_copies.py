@@ -11,7 +11,8 @@ from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
-from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl
 
 
 def at_target(name: TableName) -> TableName:

@@ -21,7 +21,8 @@ from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.web.serving import serve
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Column, Ddl, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl
 
 SHAPE = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
 HALT = feed_control.Halted(

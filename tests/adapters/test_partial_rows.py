@@ -20,18 +20,8 @@ from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import (
-    UNKNOWN,
-    Column,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol import effects
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId

@@ -12,7 +12,8 @@ from typing import Any, cast
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.workers.partition import PartitionLog
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
 
 SECONDS = 10

@@ -14,7 +14,8 @@ from bench.harness.servers import MariaDb, Postgres, Server
 from tidelock.adapters.app.embedded_log import EmbeddedLog
 from tidelock.adapters.bookkeeping.permits import PermitWord, read_word
 from tidelock.adapters.wiring.capture import CaptureProcess
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.events import ApplyEvent
 
 PERMIT = {"lag": "5m", "after": "3s"}

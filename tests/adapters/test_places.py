@@ -15,7 +15,8 @@ from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.kafka import offset_finder as module
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, encode
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position
 
 _topics = numbers()
 

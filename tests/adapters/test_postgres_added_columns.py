@@ -9,7 +9,8 @@ import pytest
 from bench.harness.logical import decoded, log
 from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.ddl.translate import translate
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 # What is added, and what an old row has then: in PostgreSQL's spelling, and as MySQL's driver reads it.
 ADDED: dict[str, tuple[str, Any, Any]] = {

@@ -15,7 +15,9 @@ from tidelock.adapters.postgres.logical.assembly import Assembly
 from tidelock.adapters.postgres.logical.command_messages import read_command
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.table_forms import former, is_there, kept, read_forms
-from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceTransaction, TableName
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 PLACE = 'ALTER TABLE "public"."t"'
 MADE = 'CREATE TABLE "public"."made"'

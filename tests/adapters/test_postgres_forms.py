@@ -14,7 +14,9 @@ from tidelock.adapters.postgres.logical.form_notices import NOTICES, Look
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.table_forms import former, kept, read_forms
-from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceChunk, TableName, ToldChange
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, ToldChange
 
 T, U = TableName("public", "t"), TableName("public", "u")
 NAMES = (T, U, TableName("public", "u2"))

@@ -15,7 +15,9 @@ from bench.harness.logical import Log, Message, Replica, decoded, log
 from bench.harness.servers import Postgres
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.messages import MESSAGE
-from tidelock.engine.model.records import DdlKind, Shape, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Shape, TableName
+from tidelock.engine.model.schema_change import DdlKind
 
 
 class History(NamedTuple):

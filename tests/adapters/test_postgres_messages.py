@@ -29,7 +29,8 @@ from tidelock.adapters.postgres.logical.relation_catalogue import RelationCatalo
 from tidelock.adapters.postgres.logical.relations import Relations
 from tidelock.adapters.postgres.logical.row_decoder import StreamState, UsualMessages
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState
-from tidelock.engine.model.records import Position, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, TableName
 
 FILE = "7012345678901234567/1"
 START = Position(FILE, 1_000)

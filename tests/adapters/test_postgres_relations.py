@@ -10,7 +10,9 @@ from bench.harness.logical import Log, Replica, decoded
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.assembly import NOTICES, Assembly
 from tidelock.adapters.postgres.logical.relations import Relations
-from tidelock.engine.model.records import UNKNOWN, DdlKind, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import UNKNOWN, TableName
+from tidelock.engine.model.schema_change import DdlKind
 
 T = TableName("public", "t")
 U = TableName("public", "u")

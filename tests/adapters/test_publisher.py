@@ -31,7 +31,8 @@ from tidelock.adapters.workers.log_end import Uneven
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.capture.mapping import Rule
-from tidelock.engine.model.records import LogBatch, Position, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 DEADLINE_SECONDS = 60.0

@@ -26,8 +26,9 @@ from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.coalescer import Coalescer
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import LogBatch, Position, RowChange, TableName, Transaction
+from tidelock.engine.model.records import Position, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 

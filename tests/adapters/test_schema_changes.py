@@ -13,8 +13,9 @@ from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.translate import emptied, reshaped, translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.told_statements import told
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import ForeignKey, SecondaryIndex, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 T, U = TableName("shop", "t"), TableName("shop", "u")
 

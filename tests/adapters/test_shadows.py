@@ -15,8 +15,9 @@ from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.records import Ddl, DdlKind, FormerTable, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 T = TableName("shop", "t")
 TAKEN = [T, U := TableName("shop", "u")]

@@ -38,7 +38,8 @@ from tidelock.adapters.spark_stream.recording import Recording
 from tidelock.adapters.spark_stream.topic import TopicLog
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Column, Kind, Position, RowChange, Shape, TableName, Transaction
 from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "spark.md"

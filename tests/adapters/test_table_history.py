@@ -10,7 +10,8 @@ from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import Look
 from tidelock.adapters.ports.table_form import KnownForms, TableForm
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import Column, Ddl, FormerTable, Kind, Position, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl, FormerTable
 
 T = TableName("shop", "t")
 

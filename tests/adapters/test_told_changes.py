@@ -13,19 +13,9 @@ from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.hive.run import _is_bare
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.logical.type_changes import changes_values
-from tidelock.engine.model.records import (
-    AddedColumn,
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    TableName,
-    ToldChange,
-    ToldColumn,
-    ToldTable,
-    ToldUnique,
-)
+from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import AddedColumn, Ddl, DdlKind, ToldChange, ToldColumn, ToldTable, ToldUnique
 
 T = TableName("public", "t")
 INT, BIGINT = (Column("a", Kind.INT, length=size, type=type_) for size, type_ in ((4, "integer"), (8, "bigint")))

@@ -24,7 +24,8 @@ from tidelock.adapters.runtime.progress import Sample, one_line
 from tidelock.adapters.web.metrics import metrics
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.engine.capture.mapping import Rule
-from tidelock.engine.model.records import Position, SourceChunk, SourceTransaction, TableName
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, TableName
 
 Origin = MariaDb | MySql
 

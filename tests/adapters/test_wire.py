@@ -14,19 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelock.adapters.kafka.wire import VERSION, WireError, decode, encode
-from tidelock.engine.model.records import (
-    UNKNOWN,
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    LogBatch,
-    Position,
-    RowChange,
-    Shape,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 GOLDEN = Path(__file__).parent / "data" / "changes-1.hex"
 

@@ -20,7 +20,7 @@ from bench.harness.workers import Workers
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import encode
-from tidelock.engine.model.records import LogBatch
+from tidelock.engine.model.log_batch import LogBatch
 
 Write = Callable[[bytes], Awaitable[Any]]
 

@@ -18,7 +18,8 @@ from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
 from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder
-from tidelock.engine.model.records import Row, RowChange, SourceChunk
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Row, RowChange
 
 
 @pytest.fixture

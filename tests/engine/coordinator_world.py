@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,

@@ -9,7 +9,8 @@ from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.batch.parked_rows import parked_row
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import LogBatch, Position, Row, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyEffect,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidelock.engine.model import records
-from tidelock.engine.model.records import Ddl, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
+from tidelock.engine.model import log_batch
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, Row, RowChange, Shape
+from tidelock.engine.model.schema_change import Ddl
 
 FILE = "log.000001"
 RECEIPT = -1  # in place of a table's number: the row that marks a replicated transaction
@@ -94,7 +96,7 @@ class Reader:
         first = self._taken
         upto = min(first + most, len(one.images))
         marks = () if self._parted is one else tuple(
-            (records.RECEIPT, row) for table, _, row in one.images[:upto] if table == RECEIPT and row is not None
+            (log_batch.RECEIPT, row) for table, _, row in one.images[:upto] if table == RECEIPT and row is not None
         )  # fmt: skip
         rows = [
             RowChange(table, before, after, ordinal)

@@ -7,7 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tidelock.engine.apply.ddl_barrier import Barrier, Passage, alarm, judge
 from tidelock.engine.model.errors import Hindrance
-from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, EffectId
 
 END, ELSEWHERE = Position("bin.000001", 500), Position("bin.000001", 400)

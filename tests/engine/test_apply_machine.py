@@ -5,7 +5,8 @@ import pytest
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Hindrance
-from tidelock.engine.model.records import LogBatch, Position, RowChange, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, TableName, Transaction
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, Halt, RequestResend
 from tidelock.engine.protocol.events import (
     ApplyEvent,

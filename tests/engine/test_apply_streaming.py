@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import (

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.batch.orphans import Orphans
 from tidelock.engine.model.errors import ErrorKind, Failure
-from tidelock.engine.model.records import LogBatch, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import ApplyBatch

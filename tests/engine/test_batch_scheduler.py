@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from tidelock.engine.apply.machine import ApplyMachine, Options
-from tidelock.engine.model.records import LogBatch, RowChange, Shape, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import RowChange, Shape, Transaction
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, LogArrived, TakenOver
 from tidelock.engine.protocol.steps import DeleteRows

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.model.lineage import Proof, encode
-from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, RowChange
 
 FILE = "log.000007"
 

@@ -7,7 +7,8 @@ import pytest
 
 from tidelock.engine.capture.concern import related
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 ACCOUNT, NOTE, OTHER = TableName("shop", "account"), TableName("shop", "note"), TableName("else", "account")
 

@@ -9,22 +9,11 @@ from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.lineage import Proof, encode
+from tidelock.engine.model.log_batch import RECEIPT, LogBatch, SourceChunk, SourceTransaction
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import (
-    RECEIPT,
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-)
+from tidelock.engine.model.records import Column, Kind, Position, Row, RowChange, Shape
 from tidelock.engine.model.schema import ForeignKey, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 

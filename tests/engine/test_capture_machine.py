@@ -11,22 +11,9 @@ from tests.engine.source_log import FILE, Committed, Reader, SourceLog
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.row_filter import Compare
-from tidelock.engine.model.records import (
-    RECEIPT,
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import RECEIPT, LogBatch, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Column, Kind, Position, Row, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead, Tick
 

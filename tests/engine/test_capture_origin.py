@@ -9,20 +9,9 @@ from tests.engine.source_log import FILE, Reader, SourceLog
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.origin import NodeFilter, SiteFilter, Sites, Untraceable, admits
+from tidelock.engine.model.log_batch import CHECKPOINT, RECEIPT, LogBatch, SourceTransaction
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import (
-    CHECKPOINT,
-    RECEIPT,
-    Column,
-    Kind,
-    LogBatch,
-    Position,
-    RowChange,
-    Shape,
-    SourceTransaction,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.records import Column, Kind, Position, RowChange, Shape, TableName, Transaction
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 

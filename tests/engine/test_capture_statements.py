@@ -8,15 +8,9 @@ from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.capture.statements import ruled
-from tidelock.engine.model.records import (
-    Ddl,
-    DdlKind,
-    LogBatch,
-    Position,
-    SourceChunk,
-    SourceTransaction,
-    TableName,
-)
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 

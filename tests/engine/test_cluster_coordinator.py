@@ -22,8 +22,9 @@ from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.cluster.coordinator_states import CoordinatorState, Draining, Running, Sealing, Unparking
 from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import DdlKind, Position
+from tidelock.engine.model.records import Position
 from tidelock.engine.model.schema import ForeignKey, TargetTable
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,

@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 
 from tidelock.engine.cluster.log_partitioner import LogPartitioner, NoGroup
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.model.records import (
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    LogBatch,
-    Position,
-    RowChange,
-    Shape,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Column, Kind, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 START = Position("log.000001", 100)

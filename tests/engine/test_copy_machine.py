@@ -26,7 +26,9 @@ from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,

@@ -2,7 +2,8 @@
 
 from tests.engine.world import bind, table
 from tidelock.engine.log.bound_batch import BoundBatch, ChangePile
-from tidelock.engine.model.records import LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Transaction
 from tidelock.engine.parallel.segments import Change
 
 ITEM, NOTE = bind(table("item", ["id"], ["id"]), number=3), bind(table("note", ["id"], ["id"]), number=4)

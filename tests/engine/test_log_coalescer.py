@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.coalescer import Coalescer
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding, ForeignKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, SaveCheckpoint
 from tidelock.engine.protocol.events import (

@@ -1,7 +1,9 @@
 """Windows of the log: as much as they may have, no statement, and with whole transactions no half of one."""
 
 from tidelock.engine.log.log_buffer import LogBuffer
-from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Transaction
+from tidelock.engine.model.schema_change import Ddl
 
 
 def batch(rows: int, *, complete: bool = True, transaction: bool = True, ddl: Ddl | None = None) -> LogBatch:

@@ -5,7 +5,8 @@ import pytest
 from tests.engine.world import linked, shape_of, table
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.relation_cache import RelationCache
-from tidelock.engine.model.records import LogBatch, Position, RowChange, Shape, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Position, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 
 ITEM = table("item", ["id", "code"], ["id"])

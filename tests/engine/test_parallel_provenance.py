@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from tests.engine.world import ACCOUNT, change
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.apply.window_planner import origins_of, seen_of
+from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.origin import Origin
-from tidelock.engine.model.records import LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.records import Position, RowChange, Transaction
 from tidelock.engine.parallel.provenance import groups, least, runs
 from tidelock.engine.protocol.effects import ApplyBatch
 from tidelock.engine.protocol.events import BatchCommitted, LogArrived, TakenOver

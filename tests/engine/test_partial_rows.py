@@ -33,20 +33,8 @@ from tidelock.engine.capture.row_filter import Compare
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.index import digest, number
-from tidelock.engine.model.records import (
-    UNKNOWN,
-    Column,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    SourceChunk,
-    SourceTransaction,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher

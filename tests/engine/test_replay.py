@@ -2,7 +2,9 @@
 
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, RowChange, TableName, Transaction
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import RowChange, TableName, Transaction
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import (
     ApplyEvent,

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tidelock.engine.model.records import DdlKind
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations import campaign
 from tidelock.simulations.altering import draws, forms
 from tidelock.simulations.altering.reshape import Reshape, at_target, carry_out, reshape_at_target

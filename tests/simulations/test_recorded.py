@@ -9,21 +9,10 @@ from msgspec.structs import replace
 
 from tidelock.adapters.runtime.journal import Journal, JournalError, replay
 from tidelock.engine.apply.machine import Options
-from tidelock.engine.model.records import (
-    UNKNOWN,
-    Column,
-    Ddl,
-    DdlKind,
-    Kind,
-    LogBatch,
-    Position,
-    Row,
-    RowChange,
-    Shape,
-    TableName,
-    Transaction,
-)
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Position, Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, TakenOver
 from tidelock.simulations import recorded
 from tidelock.simulations.plan import draw

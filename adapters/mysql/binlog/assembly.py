@@ -26,15 +26,9 @@ from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, Unsuitab
 from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group, Proof, carried, decode, encode
-from tidelock.engine.model.records import (
-    CHECKPOINT,
-    RECEIPT,
-    VERDICT,
-    Ddl,
-    Position,
-    SourceChunk,
-    SourceTransaction,
-)
+from tidelock.engine.model.log_batch import CHECKPOINT, RECEIPT, VERDICT, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl
 
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.

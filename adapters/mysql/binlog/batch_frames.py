@@ -17,7 +17,8 @@ from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
 from tidelock.adapters.process.frames import head
 from tidelock.adapters.row_image import images
-from tidelock.engine.model.records import Kind, LogBatch, RowChange, read_extension
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Kind, RowChange, read_extension
 
 BATCH: Final = 0x42
 IMAGES: Final = 0x49

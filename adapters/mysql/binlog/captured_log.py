@@ -20,7 +20,8 @@ from tidelock.adapters.mysql.connection import connect, explained, reader_endpoi
 from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import Column, Kind, LogBatch, Position, Shape, SourceChunk, TableName, Value
+from tidelock.engine.model.log_batch import LogBatch, SourceChunk
+from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName, Value
 
 
 class CapturedLog(FeedLog):

@@ -20,7 +20,7 @@ from libc.string cimport memcmp, memcpy
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.packets import LONGEST
 from tidelock.adapters.mysql.binlog.tables import Role
-from tidelock.engine.model.records import SourceTransaction
+from tidelock.engine.model.log_batch import SourceTransaction
 
 cdef extern from "checked_events.h":
     size_t checked_events(const uint8_t* data, size_t size, size_t at, size_t tail, uint8_t last_kind) nogil

@@ -16,7 +16,7 @@ from tidelock.adapters.bookkeeping.statements import may_be_marked, path_of
 from tidelock.adapters.bookkeeping.tables import STATEMENTS, quote
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
-from tidelock.engine.model.records import Ddl
+from tidelock.engine.model.schema_change import Ddl
 
 
 def with_path(ddl: Ddl, source: Endpoint, schema: str) -> Ddl:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tidelock.adapters.compiled.forms import admit
-from tidelock.engine.model.records import Row, RowChange, SourceTransaction
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Row, RowChange
 
 Body: TypeAlias = tuple[bytes, int, int]
 """An event's body: buffer, place and end."""

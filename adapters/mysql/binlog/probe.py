@@ -20,7 +20,8 @@ from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source_errors import UnsuitableLog
-from tidelock.engine.model.records import Position, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, TableName
 
 PROBE_GROUP: Final = -1_000_000
 _NUMBER: Final = 3  # place of the batch in a receipt

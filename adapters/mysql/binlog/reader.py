@@ -42,7 +42,8 @@ from tidelock.adapters.mysql.connection import (
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
-from tidelock.engine.model.records import Kind, Position, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Kind, Position, TableName
 
 _DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 4

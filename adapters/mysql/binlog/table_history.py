@@ -19,16 +19,8 @@ from tidelock.adapters.mysql.binlog.table_look import Look
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.model import lineage
-from tidelock.engine.model.records import (
-    Column,
-    Ddl,
-    DdlKind,
-    FormerTable,
-    Kind,
-    Position,
-    Shape,
-    TableName,
-)
+from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 
 class _Words(msgspec.Struct, frozen=True, array_like=True):

@@ -20,7 +20,8 @@ from tidelock.adapters.mysql.binlog.log_ends import current_place
 from tidelock.adapters.mysql.connection import SourceConnection, connect, explained, flavor, reader_endpoint, rows
 from tidelock.adapters.mysql.schema import source_column
 from tidelock.engine.capture.mapping import Mapping
-from tidelock.engine.model.records import FormerColumn, FormerTable, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import FormerColumn, FormerTable
 
 Answer = TypeVar("Answer")
 

@@ -24,8 +24,9 @@ from tidelock.adapters.mysql.target.literals import text
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import Failure
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Copied
 

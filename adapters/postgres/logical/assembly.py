@@ -27,16 +27,9 @@ from tidelock.adapters.postgres.logical.relation_changes import quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import (
-    RECEIPT,
-    VERDICT,
-    Ddl,
-    DdlKind,
-    Position,
-    RowChange,
-    TableName,
-    spelled_lsn,
-)
+from tidelock.engine.model.log_batch import RECEIPT, VERDICT
+from tidelock.engine.model.records import Position, RowChange, TableName, spelled_lsn
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000

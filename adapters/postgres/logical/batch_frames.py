@@ -17,7 +17,8 @@ from tidelock.adapters.ports.capture_messages import FORMS, Learned
 from tidelock.adapters.postgres.logical.row_layout import layout
 from tidelock.adapters.process.frames import head
 from tidelock.adapters.row_image import images
-from tidelock.engine.model.records import LogBatch, RowChange, read_extension
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import RowChange, read_extension
 
 BATCH: Final = 0x42
 IMAGES: Final = 0x49

@@ -12,7 +12,8 @@ from tidelock.adapters.postgres.logical.reader import Errand, LogicalReader
 from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.adapters.postgres.logical.session import session
 from tidelock.adapters.source.feed_log import FeedLog
-from tidelock.engine.model.records import Column, LogBatch, Position, Shape, TableName, Value
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import Column, Position, Shape, TableName, Value
 
 
 class CapturedLog(FeedLog):

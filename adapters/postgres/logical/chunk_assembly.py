@@ -15,7 +15,9 @@ from tidelock.adapters.postgres.logical.stream_state import PlainStreamState
 from tidelock.adapters.source.open_transaction import take_out
 from tidelock.engine.model import lineage
 from tidelock.engine.model.lineage import Proof
-from tidelock.engine.model.records import Ddl, Position, SourceChunk, SourceTransaction
+from tidelock.engine.model.log_batch import SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl
 
 CHUNK_BYTES: Final = 4 << 20
 

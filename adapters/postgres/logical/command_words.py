@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidelock.adapters.postgres.logical.relation_changes import quote_identifier, statements_of
-from tidelock.engine.model.records import AddedColumn, TableName, ToldChange, ToldTable
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import AddedColumn, ToldChange, ToldTable
 
 
 def words_of(table: TableName, told: ToldChange, added: Sequence[AddedColumn]) -> str:

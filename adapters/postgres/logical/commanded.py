@@ -26,7 +26,8 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     number_of,
 )
 from tidelock.adapters.postgres.logical.type_changes import changes_values
-from tidelock.engine.model.records import Column, DdlKind, ToldChange, ToldColumn, ToldTable, ToldUnique
+from tidelock.engine.model.records import Column
+from tidelock.engine.model.schema_change import DdlKind, ToldChange, ToldColumn, ToldTable, ToldUnique
 
 
 def commanded(

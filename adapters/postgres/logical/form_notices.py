@@ -28,7 +28,9 @@ from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange
 from tidelock.adapters.postgres.logical.relations import Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState
 from tidelock.adapters.postgres.logical.table_forms import kept, read_told
-from tidelock.engine.model.records import Ddl, DdlKind, Position, SourceTransaction, TableName
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 # Ordinals before a transaction's first row, for changes of tables' forms.
 NOTICES: Final = 64

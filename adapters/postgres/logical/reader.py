@@ -47,7 +47,8 @@ from tidelock.adapters.postgres.logical.slots import find_slot, require_publicat
 from tidelock.adapters.postgres.logical.stream import DATA, KEEPALIVE, Keepalive, Stream
 from tidelock.adapters.postgres.logical.table_forms import former, is_there, read_forms
 from tidelock.engine.model.errors import RESYNC
-from tidelock.engine.model.records import Position, SourceChunk, TableName
+from tidelock.engine.model.log_batch import SourceChunk
+from tidelock.engine.model.records import Position, TableName
 
 NAME: Final = "tidelock capture"
 _LONGEST_SILENCE_OF_OURS: Final = 10.0

@@ -23,7 +23,8 @@ from tidelock.adapters.postgres.column_types import PostgresType, spelled_type
 from tidelock.adapters.postgres.logical.form_facts import FormFacts
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
 from tidelock.adapters.postgres.logical.row_values import code, reading
-from tidelock.engine.model.records import AddedColumn, Column, DdlKind, TableName, ToldChange
+from tidelock.engine.model.records import Column, TableName
+from tidelock.engine.model.schema_change import AddedColumn, DdlKind, ToldChange
 
 _POSITIVE: Final = (1 << 63) - 1
 

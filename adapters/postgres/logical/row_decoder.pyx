@@ -30,7 +30,8 @@ from tidelock.adapters.postgres.logical import messages, row_values
 from tidelock.adapters.postgres.logical.relations import Role
 from tidelock.adapters.postgres.logical.row_layout import layout as layout_of_images
 from tidelock.adapters.postgres.logical.row_reader import key_positions
-from tidelock.engine.model.records import UNKNOWN, RowChange, SourceTransaction
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import UNKNOWN, RowChange
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* text, char** end, PyObject* overflow) except? -1.0

@@ -7,7 +7,8 @@ attributes.  This is the one where that was not built.
 from __future__ import annotations
 
 from tidelock.adapters.compiled.forms import admit
-from tidelock.engine.model.records import Row, RowChange, SourceTransaction
+from tidelock.engine.model.log_batch import SourceTransaction
+from tidelock.engine.model.records import Row, RowChange
 
 
 class PlainStreamState:

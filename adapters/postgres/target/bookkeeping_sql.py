@@ -29,7 +29,8 @@ from tidelock.adapters.target import displaced
 from tidelock.adapters.target.displaced import Displaced
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.origin import Origin, spelled
-from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ParkedKey, Receipt
 from tidelock.engine.protocol.steps import ParkedRow

@@ -13,7 +13,8 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres import form_messages
 from tidelock.adapters.postgres.target.literals import text
 from tidelock.adapters.postgres.target.statements import identifier, qualified
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 
 def told(ddl: Ddl, target: Callable[[TableName], TableName], statements: Sequence[str], sister: str) -> list[str]:

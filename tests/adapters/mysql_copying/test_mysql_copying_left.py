@@ -19,7 +19,9 @@ from tidelock.adapters.ports.staging import Columns, staged_name, staged_prefix
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.model.chunk_ranges import ChunkSplit
-from tidelock.engine.model.records import DdlKind, LogBatch, TableName
+from tidelock.engine.model.log_batch import LogBatch
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import EffectId, Publish
 from tidelock.engine.protocol.events import SourceRead
 

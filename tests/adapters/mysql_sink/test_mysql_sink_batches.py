@@ -13,8 +13,9 @@ from tidelock.adapters.mysql.target.session import StatementFailed, open_session
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.operator.store import Halted
 from tidelock.engine.model.errors import Alarm, ErrorKind
-from tidelock.engine.model.records import Ddl, DdlKind, TableName
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch
 from tidelock.engine.protocol.events import (
     BatchCommitted,

@@ -21,8 +21,9 @@ from tests.adapters.postgres_sink.sink_target import (
 )
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.engine.model.errors import Alarm, ErrorKind
-from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Shape, TableName
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Binding
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, BatchReady, DdlApplied, DdlFailed
 from tidelock.engine.protocol.steps import ParkedRow, UpsertRows

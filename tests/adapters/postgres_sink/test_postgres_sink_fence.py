@@ -12,7 +12,8 @@ from tests.adapters.postgres_sink.sink_target import ACCOUNT, START, Proxy, Targ
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.session import application_name
 from tidelock.engine.model.errors import Alarm, ErrorKind
-from tidelock.engine.model.records import Ddl, DdlKind, Position
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.protocol.effects import ApplyDdl, CommitBatch, EffectId, Halt, SaveCheckpoint
 from tidelock.engine.protocol.events import (
     BatchCommitted,
