@@ -106,7 +106,7 @@ class Watch:
         plans, self._planned = planned > self._planned > 0, planned
         alone = now - self._heard
         self._alone += alone > self._limits.after_us + 1 and not owner.hangs
-        self._unproven = 0 if self._proven == self._session else self._unproven + 1
+        self._unproven = 0 if self._proven == self._session else self._unproven + (not owner.hangs)
         if plans and self._alone > TURNS:
             raise Mistake(f"feed {self.feed.edge.name} applies, {alone} steps after its sister said that it is ready")
         if plans and self._unproven > TURNS:
