@@ -2,8 +2,8 @@
 
 A topic is widened when the first plan is made, or a later one has more partitions.  Kafka's client notices that alone
 in the member that leads the group, and asks for a new sharing out.  By its code a static member that was killed and
-came back is not told that it leads, so where that was the leader nobody asks; two of three partitions were seen without a
-worker for minutes.  So each worker asks, once it has seen such a partition for a while.  The broker takes it from the
+came back is not told that it leads, so where that was the leader nobody asks; two of three partitions were seen without
+a worker for minutes.  So each worker asks, once it has seen such a partition for a while.  The broker takes it from the
 member that leads, and answers the others with what they have.
 """
 
