@@ -44,5 +44,4 @@ BEYOND: dict[str, str] = {
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
     "covered-stay-as-they-are": "more readers that begin anew behind an echo; a test notices `covered-rows-stay`",
-    "seen-of-the-newest-at-the-arbiter": "more batches whose changes saw other places; dies as `seen-of-the-newest`",
 }

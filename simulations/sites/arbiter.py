@@ -108,7 +108,7 @@ class ArbitratedTarget(SiteTarget):
             state.parked[row.source, row.number, row.ordinal] = (row, "")
         for place in effect.unparked:
             del state.parked[place]
-        self.intents.parks(parked)
+        self.intents.parks(self._feed, parked)
         self.intents.records(concluded.lost)
         self.intents.displaces(row for _, row in session.displaced)
         verdicts = [_verdict(session, table, key) for table, key in concluded.told]

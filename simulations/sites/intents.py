@@ -43,7 +43,7 @@ class Intents:
         self._last: dict[RowKey, str] = {}  # by a site's own writers
         self._logged: set[tuple[str, str]] = set()  # notes in each site's log
         self._lost: set[str] = set()
-        self._parked: set[Place] = set()
+        self._parked: set[tuple[str, Place]] = set()  # by the feed that parked them
 
     def left(self) -> str:
         """Returns '': what is left to bring is told by comparing the sites."""
@@ -127,7 +127,8 @@ class Intents:
 
     def _all_as_at_the_arbiter(self, edge: Edge, places: Iterable[Place], added: Iterable[Entry]) -> None:
         """What a batch leaves at a spoke is the last of the changes that it has of each row, but for those parked."""
-        entries = (self._entries[place] for place in sorted(places, key=_in_the_log) if place not in self._parked)
+        applied = (place for place in places if (edge.name, place) not in self._parked)
+        entries = (self._entries[place] for place in sorted(applied, key=_in_the_log))
         wanted, found = _left(entries), _left(entry for entry in added if entry.change is not None)
         for (table, key), row in found.items():
             if row is not None and table.table not in self._apart and wanted.get((table, key), row) != row:
@@ -149,10 +150,10 @@ class Intents:
             self.recorded += 1
             self._lost.add(str(row[-1]))
 
-    def parks(self, rows: Iterable[ParkedRow]) -> None:
-        """Changes are parked."""
+    def parks(self, feed: str, rows: Iterable[ParkedRow]) -> None:
+        """A feed parks changes."""
         for row in rows:
-            self._parked.add((row.source, row.number, row.ordinal))
+            self._parked.add((feed, (row.source, row.number, row.ordinal)))
             if (after := decode_change(row.change).after) is not None:
                 self._lost.add(str(after[-1]))
 

@@ -17,7 +17,7 @@ from tidelock.simulations.sites.trial import DrawnSites, attempt
 
 FIRST = 1_000_000
 QUICK, PROOF = 60, 10_000
-LIMIT = 1_000
+LIMIT = 2_000
 QUICK_ONES = ("mark-of-first-part-alone", "no-echo", "part-has-the-place-of-its-transaction")
 
 
