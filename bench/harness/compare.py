@@ -13,7 +13,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Any, TypeAlias
 
 from bench.harness.columns import Column, Form, catalogue, form, order_key, selected
@@ -132,19 +133,21 @@ def _compare(source: Session, target: Session, pair: Pair) -> TableDifferences:
     names = (*(n for n in names if n[0] in key), *(n for n in names if n[0] not in key))
     columns = [(ours[name], theirs[other]) for name, other in names]
     forms = [form(one, two) for one, two in columns]
-    left = _read(source, pair.source, [one for one, _ in columns], forms, len(key), pair.where)
-    right = _read(target, pair.target, [two for _, two in columns], forms, len(key), "")
     differences = TableDifferences(pair.target)
-    if key:
-        _merge(left, right, len(key), [order_key(form_) for form_ in forms[: len(key)]], differences)
-    else:
-        _count(left, right, differences)
+    with (  # a read that fails leaves no cursor of the other side open
+        closing(_read(source, pair.source, [one for one, _ in columns], forms, len(key), pair.where)) as left,
+        closing(_read(target, pair.target, [two for _, two in columns], forms, len(key), "")) as right,
+    ):
+        if key:
+            _merge(left, right, len(key), [order_key(form_) for form_ in forms[: len(key)]], differences)
+        else:
+            _count(left, right, differences)
     return differences
 
 
 def _read(
     session: Session, table: str, columns: list[Column], forms: list[Form], key_columns: int, where: str
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """The rows in canonical values, ordered by their first `key_columns` columns."""
     sql, readers = selected(session.flavor, table, columns, forms, key_columns, where)
     for row in session.stream(sql):

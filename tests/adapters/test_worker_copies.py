@@ -69,7 +69,7 @@ def test_a_first_copy_goes_on_with_the_next_owners(
     """Under load, through the death of a worker that copies, once with its children and once alone, and no return."""
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
     spark = {"small_rows": small_rows}
-    workers = make_workers(*servers, "copied", 3, copy={"chunk_rows": 500}, spark=spark, partitions=4)
+    workers = make_workers(*servers, "copied", 3, copy={"chunk_rows": 1000}, spark=spark, partitions=4)
     rig = workers.rig
     trial = Trial(rig, ROWS)
     go_on = held_up(rig, "item")

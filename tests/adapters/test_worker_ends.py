@@ -109,7 +109,7 @@ def test_a_worker_that_hears_nothing_says_so_and_ends(
         [sys.executable, "-c", DEAF, str(rig.feed)], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "nothing from Kafka" in done.stdout
+    assert "nothing from Kafka" in done.stderr
 
 
 def test_a_worker_whose_feed_has_no_plan_yet_stops_at_once(
