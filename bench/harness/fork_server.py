@@ -39,8 +39,8 @@ MESSAGE_BYTES: Final = 1 << 20
 DESCRIPTORS: Final = 3
 # What only builds or documents.
 NOT_NEEDED: Final = tuple(f"tidelock.adapters.{name}" for name in ("compiled.build", "compiled.wheel", "reference"))
-# What libraries import when they are first used, and what a command imports once it has begun.
-LATE: Final = ("pydantic.type_adapter", "rich.console", "rich.table", "typer._adapters", "uvloop")
+# What libraries import when they are first used, and what a command imports once it has begun; not the event loop.
+LATE: Final = ("pydantic.type_adapter", "rich.console", "rich.table", "typer._adapters")
 
 
 @dataclasses.dataclass(frozen=True)
