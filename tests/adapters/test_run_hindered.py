@@ -195,8 +195,8 @@ def test_a_full_tablespace_at_mariadb(
 ) -> None:
     """A larger one needs a restart: what is full has no room for the notes of a DROP either.
 
-    A proof, as MariaDB 10.11 now and then answers nothing at all once its own notes have no room: then the feed says that
-    the target is silent, and not that it is full.
+    A proof, as MariaDB 10.11 now and then answers nothing at all once its own notes have no room: then the feed says
+    that the target is silent, and not that it is full.
     """
     limits = "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M:autoextend:max:"
     server = make_mariadb(extra=[limits[0], f"{limits[1]}40M"])
