@@ -1,4 +1,4 @@
-"""What the parts of a source's index become at a target, in its own words; or why the target goes without the index.
+"""Parts of a source's index as a target has them, in its own words; or why the target goes without the index.
 
 An index that is not unique refuses a row for its length alone, and no target is to refuse a row that its source took.
 """

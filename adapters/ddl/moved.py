@@ -1,4 +1,4 @@
-"""What becomes of the names of tables, for what a feed keeps of them elsewhere: of those that are being copied."""
+"""Names of tables behind a statement, for what a feed keeps of them elsewhere: of those that are being copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 Moves: TypeAlias = Mapping[TableName, TableName | None]
-"""By the target's name of before: the name of now; None: the source has no such table any more."""
+"""Names of now by the target's names of before; None: the source has no such table any more."""
 
 
 def moved(ddl: Ddl, target_name: Callable[[TableName], TableName], rules: DdlRules = ALL) -> Moves:

@@ -21,7 +21,7 @@ IndexSort: TypeAlias = Literal["", "FULLTEXT", "SPATIAL", "VECTOR"]
 """Sort of an index that is not unique; '' for a plain one."""
 
 Dropped: TypeAlias = Literal["index", "foreign key", "check", "constraint"]
-"""What goes by a name; a constraint is a foreign key, a CHECK or a unique index."""
+"""Kinds of things that go by a name; a constraint is a foreign key, a CHECK or a unique index."""
 
 
 class DropTable(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Screen(Protocol):
-    """What shows a fleet."""
+    """Shows a fleet."""
 
     def show(self, members: Iterable[Member]) -> None:
         """Shows all feeds as they are now."""

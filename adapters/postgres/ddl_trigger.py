@@ -25,11 +25,11 @@ from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
 from tidelock.adapters.postgres.form_messages import FORMS
 
 VERSION: Final = 1
-"""Of the message; whoever finds another one does not read on."""
+"""Version of the message; whoever finds another one does not read on."""
 SCHEMA: Final = "tidelock_ddl"
 _EVENTS: Final = {"_rewrite": "table_rewrite", "_drop": "sql_drop", "_end": "ddl_command_end"}
 _CONVERTS: Final = 4
-"""Of the reasons why a table is written anew: a column's values are converted."""
+"""Reason why a table is written anew: a column's values are converted."""
 _NAME_BYTES = 63 - max(map(len, _EVENTS))
 
 FOUND: Final = """

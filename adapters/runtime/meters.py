@@ -1,4 +1,4 @@
-"""What a run counts beside its machine: how long batches take, how large they are, how late rows come, rows by table.
+"""Counts of a run beside its machine: how long batches take, how large they are, how late rows come, rows by table.
 
 All is counted by the batch, the piece or the step, never by the row.  One `Meters` counts for one group of tables, over
 all machines that a process has for it, so that no counter falls when the feed is taken over anew.

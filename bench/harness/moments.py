@@ -132,7 +132,7 @@ class Moments:
 
     @property
     def all(self) -> dict[str, Callable[[Callable[[], None]], AbstractContextManager[None]]]:
-        """By their names, in the order of a statement's way; each takes what makes the change at the source."""
+        """Moments by their names, in the order of a statement's way; each takes what makes the change at the source."""
         return {
             "before it is read": self.before_it_is_read,
             "rows before it wait": self.rows_before_it,

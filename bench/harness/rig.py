@@ -252,7 +252,7 @@ class Rig:
     # ------------------------------------------------------------------ the verdict
 
     def differences(self) -> Differences:
-        """Of both ends, seen by sessions that stay: tests ask again and again, and a new one costs more than a look."""
+        """Compares both ends by sessions that stay: tests ask again and again, and a new one costs more than a look."""
         places = (self.source_place, self.target.url())
         if self._compared is not None and self._compared[0] == places:
             with contextlib.suppress(*LOST):

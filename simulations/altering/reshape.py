@@ -1,4 +1,4 @@
-"""What a statement makes of tables, as data: their forms before and behind it, and where each column comes from.
+"""Statements that alter tables, as data: the tables' forms before and behind it, and where each column comes from.
 
 The source's history draws it, both databases and the checkers' serial replay carry it out, each in its own way.
 """

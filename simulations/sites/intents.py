@@ -126,7 +126,7 @@ class Intents:
                 raise Mistake(f"feed {edge.name} makes {entry.before} give way, and nothing records it")
 
     def _all_as_at_the_arbiter(self, edge: Edge, places: Iterable[Place], added: Iterable[Entry]) -> None:
-        """What a batch leaves at a spoke is the last of the changes that it has of each row, but for those parked."""
+        """A batch leaves at a spoke the last of the changes that it has of each row, but for those parked."""
         applied = (place for place in places if (edge.name, place) not in self._parked)
         entries = (self._entries[place] for place in sorted(applied, key=_in_the_log))
         wanted, found = _left(entries), _left(entry for entry in added if entry.change is not None)

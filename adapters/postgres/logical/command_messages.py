@@ -36,7 +36,7 @@ class CommandForm(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What one command has made of tables.
+    """Changes that one command has made of tables.
 
     `tag`: which command.  `plain`: it is the client's own, the only one of its text, and the text has no USING, so a
     column's new type is the one conversion there is.  `rewritten`: oids of tables of which a column was converted, so

@@ -1,4 +1,4 @@
-"""What a command has made of a table, by the forms before and behind it: exact, since nothing else lies between.
+"""Changes of a table by one command, told by the forms before and behind it: exact, as nothing else lies between.
 
 Columns and keys are compared by the columns' numbers, so names may be exchanged in any number of commands.  A column
 of another type is followed where `type_changes` says that no value changes, and where it is known that no USING

@@ -15,7 +15,7 @@ from tidelock.engine.model.records import TableName
 
 
 class CommandedTables:
-    """What a message says, compared with what is known of the feed's tables."""
+    """Compares what a message says with what is known of the feed's tables."""
 
     def __init__(self, relations: Relations, role: Callable[[TableName], Role], command: Command) -> None:
         self._relations, self._role, self._command = relations, role, command
