@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -19,30 +20,48 @@ from tidelock.adapters.hive.opening import opened
 KILLED_AT = "behind a table in the metastore"  # at each step, and amid mending another death, in the proof
 
 
-# Each test of these modules, or folders of them, runs at one kind of server, in turn, and at the other in the proof; at
-# both, if it tells them apart.
-IN_TURN = ("mysql_sink", "mysql_copying")
+# Each test of these modules, or folders of them, runs at one kind of server, or pair of kinds, in turn, and at the
+# others in the proof.  So `make test` sees each kind in each module, and not in each test.
+IN_TURN = frozenset(
+    (
+        *("mysql_sink", "mysql_copying", "test_binlog_values.py", "test_run_values.py", "test_postgres_types.py"),
+        *("test_partial_rows.py", "test_copy_reading.py", "test_two_phase.py", "test_runs.py", "test_schema.py"),
+        *("test_grants.py", "test_copy_unkeyed.py", "test_verify.py", "test_verify_since.py", "test_repair.py"),
+        *("test_whole_tables.py", "test_postgres_check.py", "test_check.py", "test_operator.py", "test_upgrade.py"),
+        *("test_run_schema_changes.py", "test_run_schema_forms.py", "test_run_column_changes.py"),
+        *("test_run_postgres_commands.py", "test_run_postgres_columns.py", "test_run_shadow_tables.py"),
+        *("test_run_operator.py", "test_run_hindered.py", "test_run_orphans.py", "test_run_statements.py"),
+        *("test_run_refused.py", "test_copied_cycles.py", "test_arbiter.py", "test_target_away.py"),
+        *("test_workloads.py", "test_servers.py"),
+    )
+)
+TELL_APART = ("mysql_sink", "mysql_copying")  # what a test here says of one kind alone, it does at both
+KINDS = frozenset(("mariadb", "mysql", "postgres", "postgres_source"))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    functions: dict[object, int] = {}
+    functions: dict[str, dict[tuple[str, ...], list[pytest.Function]]] = {}
     for item in items:
-        named = {item.path.name, item.path.parent.name} & set(IN_TURN)
-        if named and isinstance(item, pytest.Function):
-            number = functions.setdefault(item.function, len(functions))
-            kind = kind_of(item)
-            if kind and kind != KINDS[number % 2] and "mysql" not in inspect.getsource(item.function):
-                item.add_marker(pytest.mark.proof)
+        rooms = {item.path.name, item.path.parent.name}
+        if not rooms & IN_TURN or not isinstance(item, pytest.Function) or item.get_closest_marker("proof"):
+            continue
+        if rooms & set(TELL_APART) and "mysql" in inspect.getsource(item.function):
+            continue
+        if kinds := kinds_of(item):
+            functions.setdefault(item.nodeid.partition("[")[0], {}).setdefault(kinds, []).append(item)
+    for name, by_kinds in functions.items():
+        turn = sorted(by_kinds)[crc32(name.encode()) % len(by_kinds)]
+        for kinds, cases in by_kinds.items():
+            for case in cases if kinds != turn else ():
+                case.add_marker(pytest.mark.proof)
 
 
-KINDS = ("mariadb", "mysql")
-
-
-def kind_of(item: pytest.Function) -> str:
-    """The kind of server that it is given, '' if it is given none."""
+def kinds_of(item: pytest.Function) -> tuple[str, ...]:
+    """The kinds of server that it is given, by the names of its parameters' values."""
     given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return next((one.removeprefix("make_") for one in given if one in (*KINDS, "make_mariadb", "make_mysql")), "")
+    words = [word for one in given for word in (one if isinstance(one, tuple) else (one,)) if isinstance(word, str)]
+    return tuple(word for word in words if word.removeprefix("make_").removeprefix("other_") in KINDS)
 
 
 @pytest.fixture(scope="session")

@@ -176,6 +176,7 @@ def strict() -> Iterator[Kafka]:
         yield server
 
 
+@pytest.mark.proof
 async def test_an_account_without_rights_cannot_make_topics(strict: Kafka) -> None:
     feed = feed_at(strict.url())
     findings = await found(feed)

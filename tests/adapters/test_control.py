@@ -156,6 +156,7 @@ async def test_a_foreign_record_is_passed_by(feed: Feed) -> None:
         assert control.seen.plan is None
 
 
+@pytest.mark.proof
 async def test_a_restart_of_the_broker_loses_nothing(make_kafka: Callable[..., Kafka], tmp_path: Path) -> None:
     kafka = make_kafka()
     feed = feed_of(kafka, tmp_path)

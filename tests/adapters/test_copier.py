@@ -377,6 +377,7 @@ def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.Mon
     assert isinstance(alarm, Alarm) and "JAVA_HOME is /nowhere" in alarm.message
 
 
+@pytest.mark.proof
 def test_java_that_ends_is_started_again(copied: Copied) -> None:
     name = copied.table("survived", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
     (effect,) = copied.effects(ChunkSplit(name))
@@ -415,6 +416,7 @@ def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:
     until(lambda: not any(map(lives, family)), ENDED_SECONDS)
 
 
+@pytest.mark.proof
 def test_a_parent_that_is_killed_amid_a_read_leaves_nothing(copied: Copied) -> None:
     """Java and its Python workers would wait for the target."""
     name = copied.table("amid", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")

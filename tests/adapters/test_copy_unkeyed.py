@@ -108,6 +108,7 @@ def test_a_table_without_a_key_is_copied_while_equal_rows_change(pair: tuple[str
     exact(rig)
 
 
+@pytest.mark.proof
 def test_a_source_without_gtids_is_copied_while_it_changes(
     make_mysql: Callable[..., MySql], postgres: Postgres, make_rig: Callable[..., Rig]
 ) -> None:
@@ -167,6 +168,7 @@ def test_what_a_killed_run_has_staged_is_told_and_goes_at_the_next_start(pair: t
     exact(rig)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "pair", [("mysql", "mysql"), pytest.param(("mariadb", "postgres"), marks=pytest.mark.proof)], ids="-".join
 )

@@ -167,6 +167,7 @@ def part(lake: Lake, rig: Rig, id: int) -> str:
     return f"open-{lake.sql(f'SELECT tidelock_bucket FROM {rig.schema}.item WHERE id = {id}')[0][0]:04}"
 
 
+@pytest.mark.proof
 def test_statements_of_the_log(rig: Rig, lake: Lake) -> None:
     rig.at_source(
         "CREATE TABLE item (id INT PRIMARY KEY, note VARCHAR(9))",
@@ -217,6 +218,7 @@ def test_a_merge_that_was_cut_short_is_done_again(rig: Rig, lake: Lake, monkeypa
         is_equal(rig, lake)
 
 
+@pytest.mark.proof
 def test_a_merge_that_dies_at_any_step_is_done_again(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the first part of a table, of a history, of a day; before and behind the commit; amid the metastore."""
     work = rig.make(Mix())
@@ -292,6 +294,7 @@ def test_a_small_table_has_few_partitions_and_gets_more(
         assert f"totalSize={size}" in next(value for name, value, _ in told if name == "Partition Parameters")
 
 
+@pytest.mark.proof
 def test_a_reader_sees_a_table_before_or_after_a_merge(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never between: a bucket gets empty, a bucket comes, versions end and are joined with others of their day."""
     monkeypatch.setattr(bucket_count, "BYTES", 0)
@@ -322,6 +325,7 @@ def test_a_reader_sees_a_table_before_or_after_a_merge(rig: Rig, lake: Lake, mon
         assert seen == [[before, [after[0], before[1]]], [[after[0], before[1]], after]]
 
 
+@pytest.mark.proof
 def test_a_run_that_begins_moves_nothing_that_is_in_its_place(
     rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,9 +367,8 @@ def test_changes_are_collected_while_a_merge_is_under_way(
     is_equal(rig, lake)
 
 
-@pytest.mark.parametrize("ways", [WAYS[::2], pytest.param(WAYS, marks=pytest.mark.proof)], ids=["two", "all"])
+@pytest.mark.proof
 def test_what_merges_it_makes_no_difference(
-    ways: list[tuple[str, bool]],
     make_rig: Callable[..., Rig],
     mariadb: Server,
     postgres: Server,
@@ -375,7 +378,7 @@ def test_what_merges_it_makes_no_difference(
 ) -> None:
     """This process or Spark, Parquet or ORC: the same rows, versions and parts; values from the ends of their types."""
     found = []
-    for format, direct in ways:
+    for format, direct in WAYS:
         rig = make_rig(mariadb, postgres, "alike", hive={**HIVE, "format": format})
         rig.target_url = left.target_url
         monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", merger.MOST_DIRECT_BYTES if direct else -1)

@@ -184,6 +184,7 @@ def confirmed(rig: Rig) -> int:
     return lsn_of(str(rig.source.execute(sql)[0][0]))
 
 
+@pytest.mark.proof
 def test_a_postgres_source_is_followed(make: Callable[..., Rig], lake: Lake, postgres_source: Postgres) -> None:
     """Rows that are there, changes, a key that moves, a TRUNCATE of two tables amid a transaction, a new column; the
     slot keeps the log from what the warehouse holds."""
@@ -230,6 +231,7 @@ def test_a_postgres_source_is_followed(make: Callable[..., Rig], lake: Lake, pos
     assert rig.source.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = '{slot_name(rig.name)}'") == []
 
 
+@pytest.mark.proof
 def test_what_a_postgres_source_does_not_tell_halts(
     make: Callable[..., Rig], lake: Lake, postgres_source: Postgres
 ) -> None:
@@ -317,6 +319,7 @@ def test_rows_that_change_while_they_are_copied(
     assert lake.sql(f"SELECT {IN_HIVE} FROM {table}_history WHERE op = 'copy'") == copied
 
 
+@pytest.mark.proof
 def test_a_copy_that_was_cut_short_goes_on(
     make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +413,7 @@ def bucket(lake: Lake, rig: Rig, id: int) -> int:
     return int(lake.sql(f"SELECT tidelock_bucket FROM {rig.schema}.item WHERE id = {id}")[0][0])
 
 
+@pytest.mark.proof
 def test_tables_that_go_into_one_and_a_filter(make: Callable[..., Rig], lake: Lake) -> None:
     rig = make()
     for n in (1, 2):

@@ -88,6 +88,7 @@ def test_topics_are_made_only_on_purpose(kafka: Kafka) -> None:
     assert "on-purpose" not in kafka.topics()
 
 
+@pytest.mark.proof
 def test_one_for_all_who_name_its_folder_ends_with_the_last_of_them(tmp_path: Path) -> None:
     with shared_kafka(tmp_path) as one:
         with shared_kafka(tmp_path) as other:

@@ -117,6 +117,7 @@ def test_what_only_shows_where_both_sites_write(
     assert "same-numbers" not in {finding["kind"] for finding in checked["findings"]}
 
 
+@pytest.mark.proof
 def test_sites_that_are_equal_already_are_compared_and_not_copied(
     mariadb: MariaDb, postgres_source: Postgres, pair: Callable[..., Pair]
 ) -> None:

@@ -171,6 +171,7 @@ async def test_what_something_else_wrote_is_refused(topic):
             await places.last(0)
 
 
+@pytest.mark.proof
 async def test_a_broker_that_is_away_is_an_error_and_then_no_longer(make_kafka, monkeypatch):
     kafka = make_kafka()
     kafka.create_topic("away", partitions=1)

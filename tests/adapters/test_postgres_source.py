@@ -501,6 +501,7 @@ def killed(rig: Rig, workload: Workload, kills: int) -> None:
     assert counts.changes > kills * 100
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("rows", "size"), [(30_000, 8_000), pytest.param(1_000_000, 1_000, marks=pytest.mark.proof)], ids=["240 MB", "1 GB"]
 )

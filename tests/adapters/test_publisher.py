@@ -266,6 +266,7 @@ async def test_partitions_that_end_apart_are_refused(feed, publish):
     assert f"partition 0 at {last}, partition 1 at" in failed.message
 
 
+@pytest.mark.proof
 async def test_a_broker_that_dies_under_way_loses_and_doubles_nothing(mariadb, make_kafka, publish):
     kafka = make_kafka()
     feed = Feed(mariadb, kafka)
@@ -390,6 +391,7 @@ async def test_a_source_that_is_away_can_be_tried_again(kafka, make_mariadb, pub
     await feed.is_exact()
 
 
+@pytest.mark.proof
 async def test_a_broker_that_is_not_there_can_be_tried_again(mariadb, make_kafka, publish):
     kafka = make_kafka()
     feed = Feed(mariadb, kafka)

@@ -74,6 +74,7 @@ def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
         writer.join()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("source", "target"), [("mariadb", "postgres"), pytest.param("mysql", "other_mysql", marks=PROOF)]
 )

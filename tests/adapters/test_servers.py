@@ -61,6 +61,7 @@ BUT_MYSQL = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.proof
 def test_committed_rows_survive_restart_and_kill_on_the_same_port(server: Server) -> None:
     shop = server.database("shop")
     server.execute("CREATE TABLE account (id int PRIMARY KEY)", database=shop)

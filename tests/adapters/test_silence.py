@@ -71,7 +71,9 @@ def with_port(url: str, port: int) -> str:
     return url.replace(f":{place.port}/", f":{port}/", 1) + f"?{SHORT}"
 
 
-@pytest.mark.parametrize("end", ["source", "target mysql", "target postgresql"])
+@pytest.mark.parametrize(
+    "end", [pytest.param("source", marks=pytest.mark.proof), "target mysql", "target postgresql"]
+)
 def test_every_command_ends(end: str, deaf: int, mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
     source, target = f"{mariadb.url()}?{SHORT}", f"{postgres.url()}?{SHORT}"
     if end == "source":
@@ -279,6 +281,7 @@ def test_a_worker_outlives_a_silence(
             workers.until(lambda: told in rig.command("status").out, "the status says it", 90)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seconds", [0, pytest.param(75, marks=pytest.mark.proof)])
 def test_workers_outlive_a_silent_broker(
     seconds: int, mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig]

@@ -34,6 +34,7 @@ def place_of(server: Server, port: int) -> Endpoint:
     return parse(with_port(server.url(), port), Path())
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("room_for_spark")
 @pytest.mark.parametrize("kind", ["mariadb", pytest.param("postgres", marks=pytest.mark.proof)])
 def test_a_long_query_is_waited_for_and_silence_is_not(kind: str, request: pytest.FixtureRequest) -> None:

@@ -59,6 +59,7 @@ def test_a_cluster_needs_a_secret_or_a_word() -> None:
     assert private("spark://a:1", {"spark.authenticate.secret": "s"})["spark.network.crypto.enabled"] == "true"
 
 
+@pytest.mark.proof
 def test_a_cluster_whose_network_is_trusted_is_used_as_the_refusal_says() -> None:
     """Here also: all of it starts from the classes that `make servers` has had Java keep."""
     with SparkCluster(1, private=False) as cluster:

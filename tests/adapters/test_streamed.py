@@ -161,6 +161,7 @@ def test_killed_or_told_to_stop_in_the_middle_all_of_it_is_there_or_nothing_and_
     rig.assert_exact()
 
 
+@pytest.mark.proof
 @at("mysql")
 def test_a_bad_row_in_the_middle_is_parked_with_what_follows_it_and_the_rest_is_applied(
     make_rig: Callable[..., Rig], mariadb: Server, target: Server
@@ -227,6 +228,7 @@ def test_the_source_restarts_in_the_middle_and_the_transaction_goes_on(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_by_way_of_kafka(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka) -> None:
     rig = made(make_rig, mariadb, postgres, log=kafka.url(), partitions=1)
     with Workers(rig, ["w1"]) as fleet:

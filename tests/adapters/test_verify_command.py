@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 
@@ -98,6 +100,7 @@ def test_without_the_drivers_it_says_what_gets_them(
     assert "make servers" in done.stderr
 
 
+@pytest.mark.proof
 def test_a_termination_ends_java_and_leaves_no_folder(
     make_rig: Callable[..., Rig], mysql: Server, postgres: Server, tmp_path: Path
 ) -> None:

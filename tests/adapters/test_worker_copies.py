@@ -102,6 +102,7 @@ def test_a_first_copy_goes_on_with_the_next_owners(
     print(copied)
 
 
+@pytest.mark.proof
 def test_tables_are_copied_again_while_their_groups_run(
     make_workers: Make, mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_first_copy_that_cannot_be_had_halts_its_group(
     workers.assert_exact()
 
 
+@pytest.mark.proof
 def test_differing_rows_are_repaired_by_their_groups(
     make_workers: Make, mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

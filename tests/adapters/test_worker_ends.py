@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
@@ -81,6 +83,7 @@ def test_a_worker_joins_once_it_can_find_places(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_asking_again_leaves_the_answer_its_time(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

@@ -101,6 +101,7 @@ def test_the_advice_of_a_halt(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_one_foreign_record_is_passed_over(
     mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
 ) -> None:

@@ -89,6 +89,7 @@ def alarm(rig: Rig) -> list[str]:
 LOST = [("mariadb", 0), pytest.param("mysql", 3, marks=pytest.mark.proof), ("postgres_source", 0)]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("source", "anew"), LOST, ids=["deleted", "made anew", "deleted, of a slot's log"])
 def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
     source: str, anew: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest, postgres: Server, kafka: Kafka

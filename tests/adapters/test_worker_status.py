@@ -102,6 +102,7 @@ def test_totals_do_not_fall_and_there_is_one_checkpoint(
         workers.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_database_that_is_away_is_not_told_each_second(
     make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], mariadb: Server, kafka: Kafka
 ) -> None:

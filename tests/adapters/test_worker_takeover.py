@@ -29,6 +29,7 @@ KILLS = 2
 MANY_KILLS = 10
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("kills", "within"),
     [(KILLS, LONGEST_SECONDS), pytest.param(MANY_KILLS, TAKEOVER_SECONDS, marks=pytest.mark.proof)],

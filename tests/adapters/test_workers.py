@@ -270,6 +270,7 @@ def count_statements(rig: Rig) -> None:
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "coordinator killed"]
 )

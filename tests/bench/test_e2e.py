@@ -63,7 +63,9 @@ def test_setups_take_turns_and_the_file_has_what_they_did(
     "setup",
     [
         Setup("wide", delay_ms=2.0, commit="sync", lanes=3, two_way="up"),
-        Setup("churn", "postgres", "mysql", consistency="transaction", two_way="sites"),
+        pytest.param(
+            Setup("churn", "postgres", "mysql", consistency="transaction", two_way="sites"), marks=pytest.mark.proof
+        ),
         pytest.param(
             Setup("oltp", "mysql", "mariadb", consistency="transaction", commit="sync"), marks=pytest.mark.proof
         ),
@@ -106,6 +108,7 @@ def test_a_target_with_a_wrong_row_has_no_rate(
             backlog.catch_up(Setup("hot"), postgres)
 
 
+@pytest.mark.proof
 def test_steady_load(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
     one = steady.run(Setup("mix"), mariadb, postgres, tmp_path, 1000.0, 2.0)
     assert one.changes == 2000
