@@ -16,9 +16,9 @@ from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, BeginCopy,
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.checkers.checker import Checker, Commit
 from tidelock.simulations.copier import REFUSED
-from tidelock.simulations.history import Entry
 from tidelock.simulations.layout import Token
 from tidelock.simulations.ledger import Images
+from tidelock.simulations.log_entry import Entry
 
 DEEPEST = 10
 

@@ -7,7 +7,8 @@ from collections import Counter
 
 from tidelock.engine.model.schema import TargetTable
 from tidelock.simulations.checkers import ALL
-from tidelock.simulations.history import Entry, History
+from tidelock.simulations.history import History
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.narrative import Chapter, Narrator, many
 from tidelock.simulations.plan import FAULTS, FEATURES, Plan
 from tidelock.simulations.trial import Trial

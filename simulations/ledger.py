@@ -17,9 +17,10 @@ from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Copied
-from tidelock.simulations.history import Entry, History, Place
+from tidelock.simulations.history import History
 from tidelock.simulations.identity import logged
 from tidelock.simulations.layout import DEFAULT, Layout, layout
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.model import Database
 from tidelock.simulations.selection import selected_shape
 from tidelock.simulations.view import Mistake, Progress, View

@@ -19,10 +19,12 @@ from tidelock.engine.model.log_batch import RECEIPT, LogBatch, SourceChunk, Sour
 from tidelock.engine.model.records import Position, RowChange, Shape
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
-from tidelock.simulations.history import FAR, Entry, History, Marks
+from tidelock.simulations.history import History
 from tidelock.simulations.identity import logged
+from tidelock.simulations.log_entry import Entry, Marks
 from tidelock.simulations.selection import named_at_source
 from tidelock.simulations.source_log import Log
+from tidelock.simulations.writing import FAR
 
 
 class Reader:

@@ -19,8 +19,9 @@ from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, Tab
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.catalogue import POISON
-from tidelock.simulations.history import Entry, History
+from tidelock.simulations.history import History
 from tidelock.simulations.layout import Token, layout
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.model import Database, Table, Violation
 from tidelock.simulations.modelled import Change, Model, Step, modelled
 from tidelock.simulations.plan import Plan, draw

@@ -8,7 +8,8 @@ from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.simulations.altering import carrying_out
-from tidelock.simulations.history import ADDED, Entry
+from tidelock.simulations.history import ADDED
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.model import Violation
 from tidelock.simulations.stored import Stored
 

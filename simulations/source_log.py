@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from tidelock.engine.model import lineage
 from tidelock.engine.model.lineage import Answer, Ending, Group, Here, Proof, Sought
 from tidelock.engine.model.records import Position
-from tidelock.simulations.history import Entry, History
+from tidelock.simulations.history import History
 from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.log_entry import Entry
 
 _FIRST = 1_700_000_000  # the first commit, in seconds since the epoch
 _APART = 10  # seconds between two commits

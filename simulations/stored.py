@@ -11,8 +11,8 @@ from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.simulations.checkers.checker import Checker
 from tidelock.simulations.faults import Faults
-from tidelock.simulations.history import Place
 from tidelock.simulations.ledger import Ledger
+from tidelock.simulations.log_entry import Place
 from tidelock.simulations.model import Database
 
 

@@ -29,11 +29,11 @@ from tidelock.simulations.altering.reshape import carry_out
 from tidelock.simulations.checkers import ALL
 from tidelock.simulations.checkers.checker import Checker
 from tidelock.simulations.faults import Faults
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.lane_work import Post, Stage, Work
 from tidelock.simulations.lanes import Lanes
 from tidelock.simulations.layout import Token
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.merging import MERGING
 from tidelock.simulations.orders import Orders
 from tidelock.simulations.schema_change import pass_statement

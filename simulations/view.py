@@ -14,8 +14,9 @@ from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
 from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.events import Copied
-from tidelock.simulations.history import ADDED, Entry, History, Place
+from tidelock.simulations.history import ADDED, History
 from tidelock.simulations.layout import Layout, Token, comparable, layout
+from tidelock.simulations.log_entry import Entry, Place
 
 
 class Mistake(AssertionError):

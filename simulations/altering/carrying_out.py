@@ -5,8 +5,8 @@ from __future__ import annotations
 from tidelock.engine.model.schema_change import DdlKind
 from tidelock.simulations.altering import reshape
 from tidelock.simulations.altering.reshape import Reshape
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.stored import Stored
 
 IMPLICIT = "implicit"

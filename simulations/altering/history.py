@@ -11,7 +11,8 @@ from tidelock.engine.model.schema_change import Ddl
 from tidelock.simulations.altering import draws, forms, reshape
 from tidelock.simulations.altering.draws import Statement
 from tidelock.simulations.altering.forms import NAMES
-from tidelock.simulations.history import Entry, History
+from tidelock.simulations.history import History
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.model import Violation
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.selection import RULES

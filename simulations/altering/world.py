@@ -17,7 +17,7 @@ from tidelock.simulations.altering import plan as plans
 from tidelock.simulations.altering.carrying_out import failed_rows
 from tidelock.simulations.altering.history import AlteringHistory
 from tidelock.simulations.checkers.shapes import Shapes
-from tidelock.simulations.history import Place
+from tidelock.simulations.log_entry import Place
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.schema_change import refusal, statement_of
 from tidelock.simulations.world import World

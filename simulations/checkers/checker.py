@@ -14,9 +14,9 @@ import msgspec
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, BeginCopy, EffectId, MergeChunk, ReadChunk
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.layout import Token
 from tidelock.simulations.ledger import Images, Ledger
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.model import Database
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Place
 
 
 class CommitOrder(Checker):

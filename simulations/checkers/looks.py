@@ -9,9 +9,9 @@ from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import BeginCopy, MergeChunk
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import Entry
 from tidelock.simulations.layout import Token
 from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.log_entry import Entry
 
 if TYPE_CHECKING:
     from tidelock.simulations.target import Target

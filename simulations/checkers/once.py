@@ -7,8 +7,8 @@ from typing import Any
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Place
 
 
 class Once(Checker):

@@ -20,8 +20,8 @@ from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
 from tidelock.engine.protocol.steps import ParkedRow
 from tidelock.simulations.catalogue import POISON
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Place
 from tidelock.simulations.merging import MERGING
 from tidelock.simulations.model import Database, Violation
 from tidelock.simulations.selection import selected_shape

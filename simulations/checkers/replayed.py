@@ -21,9 +21,10 @@ from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
 from tidelock.simulations.altering.reshape import Reshape
 from tidelock.simulations.catalogue import ECHO, OWN
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import ADDED, Entry
+from tidelock.simulations.history import ADDED
 from tidelock.simulations.layout import Token, layout
 from tidelock.simulations.ledger import Images, Mistake
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.selection import selected
 
 Keyed: TypeAlias = dict[Token, Row]

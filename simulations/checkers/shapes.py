@@ -10,8 +10,8 @@ from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema_change import DdlKind
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
 from tidelock.simulations.checkers.checker import Checker, Commit
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake, has_grown
+from tidelock.simulations.log_entry import Entry, Place
 
 
 class Shapes(Checker):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelock.simulations.checkers.checker import Checker
-from tidelock.simulations.history import Entry
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry
 
 
 class Statements(Checker):

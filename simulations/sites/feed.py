@@ -20,9 +20,9 @@ from tidelock.engine.protocol.events import Paused
 from tidelock.simulations.copier import Copier
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.feed import Feed
-from tidelock.simulations.history import Entry
 from tidelock.simulations.ledger import Ledger
 from tidelock.simulations.log import Reader
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.owner import Owner
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session

@@ -18,8 +18,8 @@ from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.protocol.steps import ParkedRow
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.sites.topology import Edge, Topology
 
 LOCAL = Origin(())

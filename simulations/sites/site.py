@@ -12,7 +12,8 @@ from random import Random
 from msgspec.structs import replace
 
 from tidelock.engine.model.records import Position, RowChange
-from tidelock.simulations.history import Entry, History, Marks
+from tidelock.simulations.history import History
+from tidelock.simulations.log_entry import Entry, Marks
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session, Wrote
 from tidelock.simulations.source_log import Log, Server

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.stamp_columns import StampColumns, tombstones_of
 from tidelock.engine.two_way.stamp import Stamp, local_stamp
-from tidelock.simulations.history import Entry, Marks
 from tidelock.simulations.layout import Token
+from tidelock.simulations.log_entry import Entry, Marks
 from tidelock.simulations.model import Database
 from tidelock.simulations.plan import Plan
 from tidelock.simulations.session import Session, Wrote

@@ -14,8 +14,8 @@ from random import Random
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.stamp_columns import holds_tombstones, tombstones_of
 from tidelock.engine.two_way.stamp import Stamp
-from tidelock.simulations.history import Entry
 from tidelock.simulations.layout import Token
+from tidelock.simulations.log_entry import Entry
 from tidelock.simulations.model import Database
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.stamp_session import NONE, Record, Records, Statement

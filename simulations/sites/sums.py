@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from tidelock.engine.model.records import Row
 from tidelock.simulations.catalogue import STOCK
-from tidelock.simulations.history import Entry
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry
 
 _COUNT, _PEAK, _LOW = (next(at for at, c in enumerate(STOCK.columns) if c.name == n) for n in ("count", "peak", "low"))
 

@@ -11,9 +11,9 @@ from tidelock.engine.model.origin import spelled
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.simulations.faults import Faults
-from tidelock.simulations.history import Marks
 from tidelock.simulations.lane_work import Work
 from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.log_entry import Marks
 from tidelock.simulations.session import Session
 from tidelock.simulations.sites.intents import Intents
 from tidelock.simulations.sites.site import Site

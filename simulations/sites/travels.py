@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Position, Row, TableName
-from tidelock.simulations.history import Entry, Place
 from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log_entry import Entry, Place
 from tidelock.simulations.sites.topology import Edge, Topology
 
 Order = tuple[int, int, int]
