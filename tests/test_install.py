@@ -56,7 +56,7 @@ def said(cwd: Path, *command: str | Path, environment: Mapping[str, str] | None 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return Said(done.returncode, done.stdout, done.stderr)
@@ -185,6 +185,7 @@ def test_a_source_archive_runs_without_a_compiler_and_says_so(
     assert forms in rig.said()
 
 
+@pytest.mark.proof
 def test_a_build_does_as_it_is_told(tmp_path: Path) -> None:
     """A release needs one wheel that is compiled and one that is for all; a wrong word is no word."""
     command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path)

@@ -46,6 +46,7 @@ def test_sigkill_at_random_moments(make_rig: Callable[..., Rig], mariadb: Server
     killed(rig, Churn(), kills=5, rate=1500, seed=3)
 
 
+@pytest.mark.proof
 def test_sigkill_at_random_moments_with_a_mysql_target(
     make_rig: Callable[..., Rig], mariadb: Server, mysql: Server
 ) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelock.engine.model.index import Index
@@ -71,6 +71,7 @@ def test_a_round_ends_when_every_reader_is_past_the_ends_that_it_began_with() ->
     assert (rounds.finished, rounds.running, rounds.ends) == (1, 2, {"eu": (9,), "us": (8,)})
 
 
+@settings(max_examples=30)
 @given(st.lists(STAMPS, min_size=1, unique=True), st.randoms())
 def test_in_whatever_order_changes_come_the_latest_stands(stamps: list[Stamp], chance: Random) -> None:
     chance.shuffle(order := list(stamps))
