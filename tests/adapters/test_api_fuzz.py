@@ -33,7 +33,7 @@ from tidelock.adapters.web.server import start
 
 TEXT = "feed: shop\nsource: mysql://a:b@h:1\ntarget: postgresql://a:b@h:2/c\ntables: [{source: crm.*}]\n"
 TOKEN = "0123456789abcdef-token"
-STATUSES = {200, 202, 400, 401, 403, 404, 405, 409, 413, 415, 417, 431, 501, 503}
+STATUSES = {100, 200, 202, 400, 401, 403, 404, 405, 409, 413, 415, 417, 431, 501, 503}
 SAID = (b"", b"[]", b'{"halted": null, "copies": []}', b"null", b"3", b"\xff", b"{", b'{"a": 1')
 
 
