@@ -107,7 +107,7 @@ def test_a_feed_is_paused_resumed_and_stopped_and_its_failed_row_is_decided_abou
         (row,) = api.of_feed("/failed-rows?limit=5")
         assert row["table"] == f"{rig.schema}.t" and "check" in row["error"]
         assert api.of_feed(f"/failed-rows/{row['id']}")["after"] == {"id": 2, "n": 500}
-        assert api.of_feed("/halt") is None and api.of_feed("/copy") == []
+        assert api.of_feed("/halt") is None
         assert api.of_feed("/failed-rows/skip", {"ids": [row["id"]]})["report"]["rows"] == 1
         until(lambda: api.failed_rows() == 0, "the end of the failed row", SECONDS)
         api.of_feed("/stop", {})
