@@ -106,7 +106,15 @@ def run(
 def serve(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A folder with feeds' YAML files.", show_default=False)],
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="Serve the /metrics of all feeds.")
+        str, typer.Option("--http", metavar="HOST:PORT", help="Serve the /metrics of all feeds, and the API.")
+    ] = "",
+    token_file: Annotated[
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Lines NAME:TOKEN, for requests that change something, and all from elsewhere.",
+        ),
     ] = "",
 ) -> int:
     """Run every feed whose file is in a folder, each in a process of its own, until stopped.
@@ -116,7 +124,7 @@ def serve(
     """
     from tidelock.adapters.cli.serving import serve
 
-    return serve(folder, http)
+    return serve(folder, http, token_file)
 
 
 @app.command()

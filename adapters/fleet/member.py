@@ -15,7 +15,8 @@ from tidelock.adapters.fleet.restarts import Restarts
 from tidelock.adapters.process.command_process import CommandProcess
 from tidelock.adapters.runtime.progress import Sample
 
-MemberState: TypeAlias = Literal["runs", "ends", "waits", "needs an operator", "cannot be read"]
+MemberState: TypeAlias = Literal["runs", "ends", "waits", "needs an operator", "cannot be read", "stopped"]
+STOPPED: Final = "stopped until it is started, its file changes, or serve begins anew"
 
 
 class _Line(msgspec.Struct):
@@ -32,7 +33,8 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 class Member:
     """One feed.  `sample`: what its process said last; None while it has none.  `words`: what it said last besides.
 
-    `starts`: of its process.  `code`: the last exit code; None before the first.
+    `starts`: of its process.  `code`: the last exit code; None before the first.  `due`: when it is started again, by
+    the monotonic clock.  `held`: an operator has stopped it.  `asked`: when its process was asked to end.
     """
 
     def __init__(
@@ -49,7 +51,8 @@ class Member:
         self.starts = 0
         self.code: int | None = None
         self.due: float | None = None
-        self.leaving = False
+        self.leaving = self.held = False
+        self.asked: float | None = None
         self._ended, self._heard = ended, heard
         self._process: CommandProcess | None = None
         self._restarts = Restarts()
@@ -70,9 +73,11 @@ class Member:
     def state(self) -> MemberState:
         """The state in words."""
         if self._process is not None:
-            return "ends" if self.leaving or self._next is not None else "runs"
+            return "ends" if self.leaving or self.held or self._next is not None else "runs"
         if self.file.feed is None:
             return "cannot be read"
+        if self.held:
+            return "stopped"
         return "waits" if self.due is not None else "needs an operator"
 
     def start(self) -> None:
@@ -93,8 +98,25 @@ class Member:
     def stop(self) -> None:
         """Asks the process to end for good."""
         self.leaving, self.due = True, None
-        if self._process is not None:
-            self._process.stop()
+        self._ask_to_end()
+
+    def hold(self) -> None:
+        """Asks the process to end, and starts none until an operator does or the file changes."""
+        self.file, self._next = self._next or self.file, None
+        self.held, self.due = True, None
+        if self._process is None:
+            self.words = STOPPED
+        self._ask_to_end()
+
+    def begin_anew(self) -> None:
+        """Starts the process, or another one once it has ended, as an operator wants it."""
+        self.held = False
+        self.change(self._next or self.file)
+
+    def take_up(self) -> None:
+        """Starts what does not run; what is on its way down is started anew."""
+        if self.state != "runs":
+            self.begin_anew()
 
     def kill(self) -> None:
         """Ends the process at once."""
@@ -103,10 +125,10 @@ class Member:
 
     def change(self, file: FeedFile) -> None:
         """Takes another file in place of its own: the process ends, and another is started."""
-        self.leaving = False
+        self.leaving = self.held = False
         if self._process is not None:
             self._next = file
-            self._process.stop()
+            self._ask_to_end()
             return
         self.file, self.words, self.code = file, file.problem, None
         self._restarts.forget()
@@ -130,20 +152,29 @@ class Member:
 
     def end(self, code: int) -> str:
         """Takes the end of the process; returns what follows, in words."""
-        self._process, self.sample, self.code = None, None, code
+        self._process, self.sample, self.code, self.asked = None, None, code, None
         self.socket.unlink(missing_ok=True)
         if self._next is not None:
+            changed = self._next.stamp != self.file.stamp
             file, self._next = self._next, None
             self.change(file)
-            return "its file was changed: started anew"
+            return "its file was changed: started anew" if changed else "started anew"
         if self.leaving:
             return "ended"
+        if self.held:
+            self.words = STOPPED
+            return STOPPED
         wait = self._restarts.after(code, time.monotonic() - self._began)
         how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if wait is None:
             return f"{how}: started again once its halt is over or its file changes (`touch {self.file.path}`)"
         self.due = time.monotonic() + wait
         return f"{how}: started again in {wait:.0f} s"
+
+    def _ask_to_end(self) -> None:
+        if self._process is not None:
+            self.asked = self.asked or time.monotonic()
+            self._process.stop()
 
 
 def _arguments(feed: Feed, path: Path, socket: Path) -> list[str]:

@@ -34,7 +34,7 @@ def page(members: Iterable[Member]) -> str:
     """Returns the page.  A process that does not answer has no metrics of its own."""
     there = list(members)
     with ThreadPoolExecutor(_ASKERS) as pool:
-        return merged([fleet_page(there), *pool.map(_asked, (one.socket for one in there if one.running))])
+        return merged([fleet_page(there), *pool.map(_metrics, (one.socket for one in there if one.running))])
 
 
 def fleet_page(members: Iterable[Member]) -> str:
@@ -50,13 +50,18 @@ def fleet_page(members: Iterable[Member]) -> str:
     return shown.text
 
 
-def _asked(path: Path) -> str:
+def asked(path: Path, of: str) -> bytes | None:
+    """Returns a page of the process that serves at a socket; None where it does not answer, or has no such page."""
     connection = _SocketConnection(path)
     try:
-        connection.request("GET", "/metrics")
+        connection.request("GET", of)
         answer = connection.getresponse()
-        return answer.read().decode() if answer.status == 200 else ""
+        return answer.read() if answer.status == 200 else None
     except (OSError, HTTPException):
-        return ""
+        return None
     finally:
         connection.close()
+
+
+def _metrics(path: Path) -> str:
+    return (asked(path, "/metrics") or b"").decode()

@@ -92,7 +92,7 @@ def table(members: Iterable[Member]) -> RenderableType:
 
 def _state(one: Member) -> tuple[str, str]:
     if one.state != "runs":
-        return one.state, "yellow" if one.state in ("ends", "waits") else "red"
+        return one.state, "yellow" if one.state in ("ends", "waits", "stopped") else "red"
     state = one.sample.state if one.sample is not None else "starting"
     return state, {"running": "green", "caught up": "green", "halted": "red"}.get(state, "yellow")
 

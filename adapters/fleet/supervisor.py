@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.fleet.folder import FeedFile, Folder
@@ -29,6 +29,7 @@ LOOK_SECONDS: Final = 5.0
 """How often the folder is looked at, and the target of a feed that has halted."""
 STOP_SECONDS: Final = 25.0
 OK: Final = 0
+Wish: TypeAlias = Literal["start", "stop", "restart"]
 
 
 class Supervisor:
@@ -78,6 +79,8 @@ class Supervisor:
             for one in self.members.values():
                 if one.due is not None and one.due <= time.monotonic():
                     one.start()
+                if one.asked is not None and time.monotonic() - one.asked > STOP_SECONDS:
+                    one.kill()
         self._screen.show(self.members.values())
 
     # ------------------------------------------------------------------ the folder
@@ -150,6 +153,40 @@ class Supervisor:
         elif one.state == "needs an operator" and one.file.feed is not None:
             self._halts[path] = _HaltWatch(one.file.feed, self._pool)
 
+    # ------------------------------------------------------------------ what operators want
+
+    @property
+    def stopping(self) -> bool:
+        """Tells whether it was told to stop."""
+        return bool(self._stopping)
+
+    def tell(self, text: str) -> None:
+        """Shows a line about all feeds, from any thread."""
+        self._events.put(lambda: self._screen.say("", text))
+
+    def want(self, path: Path, wish: Wish) -> Future[bool]:
+        """Starts, stops or restarts the process of one feed, from any thread.
+
+        The result: whether there was such a feed, and feeds are not being ended.
+        """
+        done: Future[bool] = Future()
+        self._events.put(lambda: done.set_result(self._carry_out(path, wish)))
+        return done
+
+    def _carry_out(self, path: Path, wish: Wish) -> bool:
+        one = self.members.get(path)
+        if one is None or one.leaving or self._stopping:
+            return False
+        self._halts.pop(path, None)
+        match wish:
+            case "start":
+                one.take_up()
+            case "stop":
+                one.hold()
+            case "restart":
+                one.begin_anew()
+        return True
+
     # ------------------------------------------------------------------ signals
 
     @contextlib.contextmanager
@@ -181,7 +218,7 @@ class Supervisor:
             return
         self._look_again()
         for path, one in self.members.items():
-            if not one.running and not one.leaving:
+            if not one.running and not one.leaving and not one.held:
                 self._halts.pop(path, None)
                 one.start()
 

@@ -1,7 +1,7 @@
 """A `tidelock` command in a process of its own, whose lines are told as they come.
 
 The process does not outlive the thread that started it, whatever ends that: the kernel kills it then
-(`PR_SET_PDEATHSIG`).  So start it from a command's main thread.
+(`PR_SET_PDEATHSIG`).  So start it from a thread that lives as long as the command.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class CommandProcess:
         """Starts the process."""
         self.code = None
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tidelock", *self._arguments],
+            command_line(self._arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            preexec_fn=_die_with_parent,
+            env=environment(),
+            preexec_fn=die_with_parent,
         )
         self._thread = threading.Thread(target=self._carry, args=(self._process,), name=self.name, daemon=True)
         self._thread.start()
@@ -89,5 +89,16 @@ class CommandProcess:
         self._ended(self.code)
 
 
-def _die_with_parent() -> None:
+def command_line(arguments: Sequence[str]) -> list[str]:
+    """Returns what starts a command with this interpreter."""
+    return [sys.executable, "-m", "tidelock", *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Returns this process's environment, in which Python finds the modules that it finds here."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process once the thread that started it has ended."""
     ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)

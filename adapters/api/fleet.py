@@ -1,0 +1,52 @@
+"""What the API asks of the supervisor of `serve`."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol
+
+from tidelock.adapters.api.answers import Feeds
+from tidelock.adapters.api.failures import UNKNOWN, ApiError
+from tidelock.adapters.api.shown_feeds import shown_feed
+from tidelock.adapters.fleet.member import Member
+from tidelock.adapters.fleet.supervisor import Wish
+
+
+class Fleet(Protocol):
+    """The feeds of a folder, from any thread."""
+
+    @property
+    def members(self) -> dict[Path, Member]:
+        """The feeds, by their files."""
+
+    @property
+    def stopping(self) -> bool:
+        """Tells whether all feeds are being ended."""
+
+    def tell(self, text: str) -> None:
+        """Shows a line where the fleet shows its own."""
+
+    def want(self, path: Path, wish: Wish) -> Future[bool]:
+        """Starts, stops or restarts the process of one feed."""
+
+
+def shown_feeds(fleet: Fleet) -> Feeds:
+    """Returns all feeds, by name."""
+    return Feeds(tuple(sorted(map(shown_feed, list(fleet.members.values())), key=lambda one: one.name)))
+
+
+def member(fleet: Fleet, name: str) -> Member:
+    """Returns a feed by its name, which is looked for among those that are known.  Raises ApiError."""
+    for one in list(fleet.members.values()):
+        if one.name == name:
+            return one
+    raise ApiError(UNKNOWN, f"There is no feed {name[:64]!r} in the folder: GET /feeds lists them")
+
+
+def readable(fleet: Fleet, name: str) -> Member:
+    """Returns a feed whose file can be read.  Raises ApiError."""
+    one = member(fleet, name)
+    if one.file.feed is None:
+        raise ApiError(409, f"Its file cannot be read as a feed: {one.file.problem}")
+    return one

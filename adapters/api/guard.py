@@ -1,0 +1,95 @@
+"""Decides whether a request is let in: by where the server listens, by its headers, and by its token.
+
+A browser sends what any page on the web tells it to.  A page whose name was made to lead to this machine (DNS
+rebinding) is known by its `Host`, one of elsewhere by its `Origin`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from tidelock.adapters.api.tokens import TokenFileError, Tokens
+
+LOOPBACK: Final = "loopback"
+_HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@\s]+)(?::[0-9]{1,5})?")
+_SAFE: Final = ("GET", "HEAD")
+_WILDCARDS: Final = ("", "0.0.0.0", "::")
+
+
+class Refused(NamedTuple):
+    """A request that is not let in: the status and the words of the answer."""
+
+    status: int
+    error: str
+
+
+class Guard:
+    """The guard of a server.  `host`: where it listens.  `tokens`: None without a token file."""
+
+    def __init__(self, host: str, tokens: Tokens | None) -> None:
+        self._tokens = tokens
+        self._host = host
+        self._open = is_loopback(host)
+        local = {"localhost", "127.0.0.1", "::1"} if self._open else set[str]()
+        self._names = {host.lower()} | local
+        if host in _WILDCARDS:
+            self._names |= {socket.gethostname().lower(), "localhost"}
+
+    def stranger(self, headers: Mapping[str, str]) -> Refused | None:
+        """Returns why a request comes from a page of elsewhere; None: it does not."""
+        host = headers.get("Host", "")
+        name = _HOST.fullmatch(host)
+        if name is None or not self._known(name["name"].strip("[]").lower()):
+            return Refused(403, f"The Host header is not this server's: ask for {self._host or 'its address'}")
+        origin = headers.get("Origin")
+        if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+            return Refused(403, "The Origin header is another page's: only this server's own pages may ask")
+        if headers.get("Sec-Fetch-Site") == "cross-site":
+            return Refused(403, "A page of another site has asked: only this server's own pages may")
+        return None
+
+    def who(self, method: str, headers: Mapping[str, str]) -> str | Refused:
+        """Returns whose request it is: the name of a token, or `loopback` where none is needed."""
+        needed = method not in _SAFE or not self._open
+        if self._tokens is None:
+            if needed:
+                return Refused(403, "Only GET is answered: `tidelock serve` has no --token-file")
+            return LOOPBACK
+        token = _bearer(headers)
+        if not token and not needed:
+            return LOOPBACK
+        try:
+            self._tokens.refresh()
+        except TokenFileError as error:
+            return Refused(503, f"{error}. {error.hint}")
+        holder = self._tokens.holder(token)
+        return holder or Refused(401, "A token is needed: `Authorization: Bearer TOKEN`, with one of the token file")
+
+    def _known(self, name: str) -> bool:
+        return name in self._names or (self._host in _WILDCARDS and _is_address(name))
+
+
+def is_loopback(host: str) -> bool:
+    """Tells whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_address(name: str) -> bool:
+    """Tells whether it is a number, which no DNS server can make lead elsewhere."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    kind, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
