@@ -31,6 +31,8 @@ MOST_BODY_BYTES: Final = 64 << 10
 OPEN: Final = ("/metrics", "/livez")
 """Pages for machines that watch: without a token, whatever the Host header."""
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WHO: Final = web.RequestKey("who", str)
+BODY: Final = web.RequestKey("body", object)
 HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -64,12 +66,12 @@ def _handler(route: Route, control: Control, audit: Audit) -> Handler:
         given = await _given(route, request)
         place = _place(request)
         if route.method == "POST":
-            request["body"] = given
+            request[BODY] = given
             try:
                 audit.ready()
             except OSError as error:
                 raise ApiError(AWAY, f"{audit.path} cannot be written: {error.strerror or error}") from None
-        answer = await control.answer(Asked(route, place, given, request["who"]))
+        answer = await control.answer(Asked(route, place, given, request[WHO]))
         return json_answer(answer, status_of(route))
 
     return handle
@@ -114,7 +116,7 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
         if not who and request.path.startswith(ROOT):
             who = guard.who(request.method, request.headers)
         status, name = 500, "" if isinstance(who, Refused) else who
-        request["who"] = name
+        request[WHO] = name
         try:
             if isinstance(who, Refused):
                 raise ApiError(*who)
@@ -130,7 +132,7 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
         finally:
             if request.method not in ("GET", "HEAD"):
                 try:
-                    audit.write(name, request.method, request.path, status, request.get("body"))
+                    audit.write(name, request.method, request.path, status, request.get(BODY))
                 except OSError as error:
                     words = f"{request.method} {request.path[:200]} by {name or 'nobody'} was answered with {status}"
                     fleet.tell(f"{audit.path} cannot be written: {error.strerror or error}; {words}")

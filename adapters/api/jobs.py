@@ -81,6 +81,11 @@ class Jobs:
         self.job(number)
         if (task := self._tasks.get(number)) is not None:
             task.cancel()
+        return await self.over(number)
+
+    async def over(self, number: int) -> Job:
+        """Returns a job once it has ended.  Raises ApiError."""
+        if (task := self._tasks.get(number)) is not None:
             await asyncio.wait([task])
         return self.job(number)
 

@@ -88,9 +88,16 @@ def _answer(route: Route) -> dict[str, Any]:
     if route.does == "events":
         return {"description": route.text, "content": {"text/event-stream": {"schema": {"type": "string"}}}}
     return {
-        "description": route.answer.__doc__ if route.answer is not None else f"As `tidelock {route.command} --json`.",
+        "description": _words(route),
         "content": _json({"$ref": _REF.format(name=route.answer.__name__)} if route.answer is not None else {}),
-    }  # fmt: skip
+    }
+
+
+def _words(route: Route) -> str:
+    if route.answer is not None:
+        return " ".join((route.answer.__doc__ or "").split())
+    part = f"`{route.part}` of what" if route.part else "What"
+    return f"{part} `tidelock {route.command} --json` prints." if route.command else route.text
 
 
 def _failure(code: int) -> dict[str, Any]:

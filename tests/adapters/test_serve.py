@@ -17,7 +17,7 @@ from bench.harness.servers import Server
 from bench.harness.servers.place import free_port
 from bench.harness.tidelock import Process, metrics_page
 from tidelock.adapters.fleet.folder import FeedFile, Folder
-from tidelock.adapters.fleet.member import Member
+from tidelock.adapters.fleet.member import STOPPED, Member
 from tidelock.adapters.fleet.restarts import CALM_SECONDS, LONGEST_SECONDS, Restarts
 from tidelock.adapters.fleet.screen import table
 
@@ -83,6 +83,50 @@ def test_a_member_takes_what_its_process_says(tmp_path: Path) -> None:
     text = shown.getvalue()
     assert "needs an operator" in text and "it halted" in text and one.sample is None
     assert one.end(-9) == "killed by signal 9: started again in 1 s" and one.state == "waits"
+
+
+class Told:
+    """A process that is told to end, and does when the test says so."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def start(self) -> None:
+        self.told.append("start")
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+
+def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Told()
+    monkeypatch.setattr("tidelock.adapters.fleet.member.CommandProcess", lambda *_: process)
+    one = member(tmp_path)
+    one.start()
+    one.hold()
+    assert (process.told, one.state) == (["start", "stop"], "ends")
+    one.take_up()
+    assert one.end(0) == "started anew" and (one.state, one.starts) == ("runs", 2), "it was wanted again meanwhile"
+    one.hold()
+    assert one.end(-15) == STOPPED == one.words and (one.state, one.due) == ("stopped", None)
+    one.begin_anew()
+    assert (one.state, one.words, one.starts) == ("runs", "", 3)
+    one.take_up()
+    assert one.starts == 3 and process.told[-1] == "start", "what runs is left alone"
+    one.begin_anew()
+    one.hold()
+    one.end(0)
+    assert one.state == "stopped", "the last wish counts"
+    changed = FeedFile(one.file.path, (1, 1, 1), one.file.feed)
+    one.change(changed)
+    assert (one.state, one.file) == ("runs", changed)
+    newer = FeedFile(one.file.path, (2, 2, 2), one.file.feed)
+    one.change(newer)
+    one.hold()
+    one.end(0)
+    assert (one.state, one.file) == ("stopped", newer), "edited before it was stopped"
 
 
 def test_a_file_that_is_no_feed_is_shown_and_not_run() -> None:
