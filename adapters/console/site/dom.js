@@ -88,7 +88,7 @@ function shown(told, item) {
 export function ask(title, content, choices) {
   return new Promise((resolve) => {
     const buttons = choices.map(([value, label], at) => h("button", { value, class: at ? null : "main" }, label));
-    const bar = h("div", { class: "bar" }, buttons, h("button", { value: "", type: "submit" }, "Cancel"));
+    const bar = h("div", { class: "bar" }, buttons, h("button", { value: "", type: "submit" }, choices.length ? "Cancel" : "Close"));
     const box = h(
       "dialog",
       { "aria-labelledby": "asked" },

@@ -69,7 +69,7 @@ export function topology(feed, lanes) {
 
 /** A plot of values over time; `points`: [[seconds, value or null], …], gaps where a value is null. */
 export function plot(points, spell) {
-  const [width, height, left, top] = [320, 96, 6, 14];
+  const [width, height, left, top] = [560, 130, 4, 18];
   const values = points.map((one) => one[1]).filter((one) => one != null);
   const most = Math.max(...values, 0);
   const from = points.length ? points[0][0] : 0;

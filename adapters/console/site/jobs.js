@@ -20,7 +20,7 @@ export function jobsPage(root, chosen, { mayAct, failed }) {
     { title: "State", cell: stateOf },
     { title: "Began (UTC)", wide: true, cell: (one) => when(one.began) },
     { title: "Took", number: true, wide: true, cell: (one) => (one.ended == null ? "" : span(one.ended - one.began)) },
-    { title: "", cell: (one) => (one.state === "runs" && mayAct() ? { buttons: [{ label: "End it", press: end }] } : "") },
+    { title: "Actions", cell: (one) => (one.state === "runs" && mayAct() ? { buttons: [{ label: "End it", press: end }] } : "") },
   ];
   const jobs = table("Jobs, the newest first", columns, (one) => one.id);
   root.append(words, jobs.node, report);

@@ -17,7 +17,7 @@ export function rowsPage(root, name, { state, mayAct, failed }) {
     { title: "Error", long: true, cell: (one) => one.error },
     { title: "Age", number: true, cell: (one) => age(one.failed_seconds) },
     { title: "Queued for", cell: (one) => one.queued },
-    { title: "", cell: actions },
+    { title: "Actions", cell: actions },
   ];
   const rows = table("Failed rows", columns, (one) => one.id);
   const bar = h("p", { class: "bar" }, h("button", { type: "button", click: look }, "Look again"));
@@ -92,7 +92,7 @@ export function conflictsPage(root, name, { failed }) {
     { title: "Meant by", cell: (one) => one.meant_by },
     { title: "Path", wide: true, cell: (one) => one.path },
     { title: "Age", number: true, cell: (one) => age(one.seconds) },
-    { title: "", cell: () => ({ buttons: [{ label: "Show", press: showRow }] }) },
+    { title: "Actions", cell: () => ({ buttons: [{ label: "Show", press: showRow }] }) },
   ];
   const rows = table("What was meant and does not stand", columns, (one) => one.id);
   const again = h("button", { type: "button", click: look }, "Look again");
