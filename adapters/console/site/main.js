@@ -150,7 +150,7 @@ async function help() {
 
 function pressed(event) {
   const { key, target } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input, select, textarea")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || target.matches("input:not([type=checkbox]), select, textarea")) return;
   if (key === "?") return void help();
   if (document.querySelector("dialog") || sessionStorage.getItem(OFF)) return;
   const filter = document.getElementById("filter");
