@@ -25,6 +25,7 @@ from tidelock.adapters.api.parameters import Parameters, RowId
 from tidelock.adapters.api.routes import ROOT, ROUTES, Route
 from tidelock.adapters.console.routes import add_console
 from tidelock.adapters.fleet.pages import page
+from tidelock.adapters.process.command_answer import Run, command_answer
 from tidelock.adapters.web.exposition import CONTENT_TYPE
 
 MOST_BODY_BYTES: Final = 64 << 10
@@ -41,9 +42,11 @@ HEADERS: Final = {
 }
 
 
-def application(fleet: Fleet, guard: Guard, audit: Audit, folder: Path) -> web.Application:
+def application(
+    fleet: Fleet, guard: Guard, audit: Audit, folder: Path, run: Run = command_answer
+) -> web.Application:
     """Returns the pages.  `folder`: of their own, for reports.  To be called in the loop that serves them."""
-    control, events = Control(fleet, folder), Events(fleet)
+    control, events = Control(fleet, folder, run), Events(fleet)
     app = web.Application(client_max_size=MOST_BODY_BYTES, middlewares=[_failures, _guarded(guard, audit, fleet)])
     app.router.add_get("/metrics", _metrics(fleet))
     app.router.add_get("/livez", _alive)

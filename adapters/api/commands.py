@@ -11,7 +11,7 @@ import msgspec
 
 from tidelock.adapters.api.answers import Done
 from tidelock.adapters.api.failures import AWAY, NOT_NOW, ApiError
-from tidelock.adapters.process.command_answer import CommandAnswer, command_answer
+from tidelock.adapters.process.command_answer import CommandAnswer, Run
 
 READ_SECONDS: Final = 60.0
 ACT_SECONDS: Final = 300.0
@@ -24,8 +24,8 @@ _REFUSED: Final = 1
 class Commands:
     """The commands of all requests.  `tell`: shows a line where `serve` shows its own."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, tell: Callable[[str], None], run: Run) -> None:
+        self._tell, self._run = tell, run
         self._free = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
         self._asked: dict[tuple[str, ...], asyncio.Task[Done]] = {}
@@ -61,7 +61,7 @@ class Commands:
         self._waiting += 1
         try:
             async with self._free:
-                answer = await command_answer(arguments, seconds, MOST_BYTES)
+                answer = await self._run(arguments, seconds, MOST_BYTES)
         except TimeoutError:
             words = f"`tidelock {_words(arguments)}` has not ended within {seconds:.0f} s and was ended"
             raise ApiError(AWAY, f"{words}: look whether the feed's servers answer") from None

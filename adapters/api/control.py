@@ -20,6 +20,7 @@ from tidelock.adapters.api.routes import Route
 from tidelock.adapters.api.shown_feeds import shown_feed, with_config
 from tidelock.adapters.fleet.pages import asked
 from tidelock.adapters.fleet.supervisor import Wish
+from tidelock.adapters.process.command_answer import Run
 
 WISH_SECONDS: Final = 10.0
 MOST_LANES_BYTES: Final = 1 << 20
@@ -40,11 +41,11 @@ class Asked(NamedTuple):
 class Control:
     """The answers about one fleet."""
 
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
-        """`folder`: of its own, for reports."""
+    def __init__(self, fleet: Fleet, folder: Path, run: Run) -> None:
+        """`folder`: of its own, for reports.  `run`: runs the commands."""
         self._fleet = fleet
-        self._commands = Commands(fleet.tell)
-        self._jobs = RunningJobs(folder, fleet.tell)
+        self._commands = Commands(fleet.tell, run)
+        self._jobs = RunningJobs(folder, fleet.tell, run)
 
     async def answer(self, asked: Asked) -> Any:
         """Returns what is answered, as JSON.  Raises ApiError."""

@@ -34,10 +34,8 @@ class Guard:
         self._tokens = tokens
         self._host = host
         self._open = is_loopback(host)
-        local = {"localhost", "127.0.0.1", "::1"} if self._open else set[str]()
+        local = {"localhost", "127.0.0.1", "::1"} if self._open else {"localhost", socket.gethostname().lower()}
         self._names = {host.lower()} | local
-        if host in _WILDCARDS:
-            self._names |= {socket.gethostname().lower(), "localhost"}
 
     def stranger(self, headers: Mapping[str, str]) -> Refused | None:
         """Returns why a request comes from a page of elsewhere; None: it does not."""
@@ -48,12 +46,12 @@ class Guard:
         origin = headers.get("Origin")
         if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
             return Refused(403, "The Origin header is another page's: only this server's own pages may ask")
-        if headers.get("Sec-Fetch-Site") == "cross-site":
-            return Refused(403, "A page of another site has asked: only this server's own pages may")
         return None
 
     def who(self, method: str, headers: Mapping[str, str]) -> str | Refused:
-        """Returns whose request it is: the name of a token, or `loopback` where none is needed."""
+        """Returns whose request to the API it is: the name of a token, or `loopback` where none is needed."""
+        if headers.get("Sec-Fetch-Site") == "cross-site":  # a link to a page of ours may be; only scripts ask the API
+            return Refused(403, "A page of another site has asked: only this server's own pages may")
         needed = method not in _SAFE or not self._open
         if self._tokens is None:
             if needed:

@@ -8,28 +8,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from tidelock.adapters.api.answers import Job
 from tidelock.adapters.api.commands import refusal, reported
 from tidelock.adapters.api.failures import NOT_NOW, UNKNOWN, ApiError
-from tidelock.adapters.process.command_answer import CommandAnswer, command_answer
+from tidelock.adapters.process.command_answer import CommandAnswer, Run
 
 JOB_SECONDS: Final = 7 * 86_400.0
 AT_ONCE: Final = 8
 KEPT: Final = 40
 MOST_BYTES: Final = 1 << 20
-Run: TypeAlias = Callable[[Sequence[str], float, int], Awaitable[CommandAnswer]]
 
 
 class Jobs:
     """The jobs of one `serve`.  `folder`: of its own, for the reports that verify writes.  `run`: runs a command."""
 
-    def __init__(self, folder: Path, tell: Callable[[str], None], run: Run = command_answer) -> None:
+    def __init__(self, folder: Path, tell: Callable[[str], None], run: Run) -> None:
         """`tell`: shows a line where `serve` shows its own."""
         self._folder, self._tell, self._run = folder, tell, run
         self._numbers = itertools.count(1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from tidelock.adapters.process.command_process import command_line, die_with_parent, environment
 
@@ -22,6 +22,10 @@ class CommandAnswer(NamedTuple):
     code: int
     out: bytes | None
     error: str
+
+
+Run: TypeAlias = Callable[[Sequence[str], float, int], Awaitable[CommandAnswer]]
+"""Runs a command as `command_answer` does."""
 
 
 async def command_answer(arguments: Sequence[str], seconds: float, most_bytes: int) -> CommandAnswer:

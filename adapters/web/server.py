@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
@@ -17,9 +20,22 @@ from tidelock.adapters.web.metrics import metrics
 READY = ("running", "caught up")
 
 
+class _OfOurs(logging.Filter):
+    """Leaves out what is no HTTP: it has its answer, and whoever can connect could fill the log with it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tells whether to log it."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError)
+
+
+_LOG: Final = logging.getLogger("tidelock.web")
+_LOG.addFilter(_OfOurs())
+
+
 async def start(address: tuple[str, int] | str, pages: web.Application) -> tuple[web.AppRunner, int]:
     """Starts a server and returns its port, 0 at a Unix socket.  Raises ListenError."""
-    runner = web.AppRunner(pages, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(pages, access_log=None, logger=_LOG, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
         if isinstance(address, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tidelock.adapters.api import commands
 from tidelock.adapters.api import jobs as running_jobs
 from tidelock.adapters.api.commands import line
 from tidelock.adapters.api.failures import ApiError
@@ -20,6 +22,8 @@ from tidelock.adapters.api.parameters import Chosen, Copied, Listed, TakenFromSo
 from tidelock.adapters.api.routes import ROUTES
 from tidelock.adapters.api.shown_config import masked, shown_config
 from tidelock.adapters.api.tokens import TokenFileError, Tokens
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.serving import serve
 from tidelock.adapters.process import private_files
 from tidelock.adapters.process.command_answer import CommandAnswer, command_answer
 from tidelock.adapters.reference import api as reference
@@ -40,6 +44,65 @@ async def test_a_command_that_takes_too_long_or_tells_too_much_is_ended() -> Non
         await command_answer(["--help"], 0.0, 1000)
     answer = await command_answer(["--help"], 60.0, 100)
     assert (answer.code, answer.out) == (0, None)
+
+
+def children() -> set[str]:
+    return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+async def test_a_command_ends_with_who_asked(tmp_path: Path) -> None:
+    before = children()
+    task = asyncio.create_task(command_answer(["serve", str(tmp_path)], 60.0, 1000))
+    while not (begun := children() - before):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not begun & children()
+
+
+async def test_equal_questions_share_a_command_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "MOST_WAITING", 1)
+    ended, lines, told = asyncio.Event(), list[Sequence[str]](), list[str]()
+
+    async def run(arguments: Sequence[str], seconds: float, most: int) -> CommandAnswer:
+        lines.append(arguments)
+        await ended.wait()
+        if arguments[0] == "pause":
+            raise TimeoutError
+        return CommandAnswer(1, b"", "Traceback: hidden") if arguments[0] == "feeds" else CommandAnswer(4, b"[1]", "")
+
+    asked, path = commands.Commands(told.append, run), Path("/shop.yaml")
+    both = asyncio.gather(*(asked.read("rows list", path, []) for _ in range(2)))
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError, match="1 commands wait already"):
+        await asked.read("status", path, [])
+    ended.set()
+    assert [bytes(one) for one in await both] == [b"[1]", b"[1]"]
+    assert lines == [("rows", "list", "/shop.yaml", "--json")]
+    with pytest.raises(ApiError, match="`tidelock pause` has not ended within 300 s and was ended"):
+        await asked.act("pause", path, [])
+    with pytest.raises(ApiError, match="what it said is in the output of `serve`"):
+        await asked.read("feeds", path, [])
+    assert "hidden" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("http", "tokens", "words"),
+    [
+        ("0.0.0.0:0", "", "reached from elsewhere"),
+        ("nowhere", "", "is no address"),
+        ("127.0.0.1:99999", "", "is no address"),
+        ("", "tokens", "goes with --http"),
+        ("127.0.0.1:0", "tokens", "cannot be read"),
+    ],
+)
+def test_serve_refuses_what_would_be_open_or_make_no_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, http: str, tokens: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((CommandError, TokenFileError), match=words):
+        serve(str(tmp_path), http, tokens)
 
 
 async def test_jobs_keep_the_last_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
