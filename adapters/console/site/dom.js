@@ -34,7 +34,7 @@ export function table(caption, columns, key) {
   const none = h("p", { class: "quiet", hidden: true });
   const style = (one) => [one.number && "number", one.wide && "wide", one.long && "long"].filter(Boolean).join(" ");
   const heads = columns.map((one) => h("th", { scope: "col", class: style(one) || null }, one.title));
-  const whole = h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
+  const whole = h("table", {}, h("caption", {}, h("h2", {}, caption)), h("thead", {}, h("tr", {}, heads)), body);
   const scroll = h("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption }, whole);
   const made = (item) => {
     const cells = columns.map((one) => ({ node: h("td", { class: style(one) || null }), sign: null }));
@@ -120,6 +120,9 @@ export function span(seconds) {
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} d`;
 }
+
+/** Spells a count: `1 row`, `1,200 rows`. */
+export const counted = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 
 export const when = (time) => (time == null ? "" : new Date(time * 1000).toISOString().replace("T", " ").slice(0, 19));
 

@@ -14,15 +14,17 @@ function s(tag, attributes = {}, ...children) {
 
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-function box(x, y, width, title, lines) {
-  const height = 30 + 16 * lines.length;
+function end(x, y, name, address, more) {
+  const [kind, place] = address.split("://");
+  const lines = [place ?? "", ...more];
+  const [width, height] = [206, 30 + 16 * lines.length];
   return s(
     "g",
     {},
     s("rect", { class: "box", x, y: y - height / 2, width, height, rx: 6 }),
-    s("text", { x: x + 10, y: y - height / 2 + 20 }, title),
+    s("text", { x: x + 10, y: y - height / 2 + 20 }, `${name}: ${kind}`),
     ...lines.map((line, at) =>
-      s("text", { class: "quiet", x: x + 10, y: y - height / 2 + 38 + 16 * at }, s("title", {}, line), cut(line, 26)),
+      s("text", { class: "quiet", x: x + 10, y: y - height / 2 + 38 + 16 * at }, s("title", {}, line), cut(line, 28)),
     ),
   );
 }
@@ -62,8 +64,8 @@ export function topology(feed, lanes) {
     "svg",
     { viewBox: `0 0 820 ${height}`, role: "img", "aria-label": label },
     ...parts,
-    box(4, middle, 206, "source", [feed.source, ...feed.tables.slice(0, 2), ...(feed.tables.length > 2 ? ["…"] : [])]),
-    box(610, middle, 206, "target", [feed.target]),
+    end(4, middle, "source", feed.source, [...feed.tables.slice(0, 2), ...(feed.tables.length > 2 ? ["…"] : [])]),
+    end(610, middle, "target", feed.target, []),
   );
 }
 
@@ -82,7 +84,7 @@ export function plot(points, spell) {
       continue;
     }
     const x = left + ((width - 2 * left) * (time - from)) / length;
-    const y = height - 14 - ((height - 14 - top) * value) / (most || 1);
+    const y = height - 18 - ((height - 18 - top) * value) / (most || 1);
     way += `${gap ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`;
     gap = false;
   }
@@ -91,10 +93,10 @@ export function plot(points, spell) {
   return s(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told },
-    s("path", { class: "axis", d: `M${left} ${height - 14}H${width - left}M${left} ${top}H${width - left}` }),
+    s("path", { class: "axis", d: `M${left} ${height - 18}H${width - left}M${left} ${top}H${width - left}` }),
     s("path", { class: "plot", d: way }),
     s("text", { class: "quiet", x: left, y: 11 }, values.length ? spell(most) : ""),
-    s("text", { class: "quiet", x: left, y: height - 2 }, values.length ? `${span(length)} ago` : ""),
+    s("text", { class: "quiet", x: left, y: height - 4 }, values.length ? `${span(length)} ago` : ""),
     s("text", { x: width - left, y: 11, "text-anchor": "end" }, values.length ? spell(last) : "unknown"),
   );
 }

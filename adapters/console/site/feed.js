@@ -1,6 +1,6 @@
 // One feed: the way of its rows, its figures over time, its halt with the way out, its copies, and what may be asked.
 
-import { ask, at, h, notice, number, say, span, table } from "./dom.js";
+import { ask, at, counted, h, notice, number, say, span, table } from "./dom.js";
 import { plot, topology } from "./drawings.js";
 import { stateOf, wordsOf } from "./feeds.js";
 import { get, of, post } from "./server.js";
@@ -32,7 +32,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
     ],
     (one) => one.table,
   );
-  const copying = h("section", { hidden: true }, h("h2", {}, "Copies"), copies.node);
+  const copying = h("section", { hidden: true }, copies.node);
   const more = [["lanes", "Lanes"], ["rows", "Failed rows"], ["conflicts", "Conflicts"]];
   const links = h("p", { class: "bar" }, more.map(([page, words]) => h("a", { href: at(page, name) }, words)));
   root.append(halt, buttons(), says, figures, way, h("div", { class: "charts" }, lag, rate), copying, facts, links, file);
@@ -44,7 +44,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
     const one = feed();
     if (!one) return say(says, state.known ? `There is no feed ${name} in the folder.` : "");
     const sample = one.running ? one.sample : null;
-    say(says, wordsOf(one));
+    say(says, halt.hasChildNodes() ? "" : wordsOf(one));
     drawFigures(one, sample);
     way.replaceChildren(h("figcaption", {}, "The way of the rows"), topology(one, sample ? sample.lanes : null));
     const points = state.history.get(name) ?? [];
@@ -75,7 +75,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
       ...[
         ["Position", sample?.position],
         ["File", one.file],
-        ["Process", `${one.running ? "runs" : "none"}, started ${number(one.starts)} times${exit(one)}`],
+        ["Process", `${one.running ? "runs" : "none"}, started ${counted(one.starts, "time")}${exit(one)}`],
         ["Retries, restarts", sample && `${number(sample.retries_total)}, ${number(sample.restarts)}`],
         ["Slot", sample?.slot && `${sample.slot.name}: ${sample.slot.wal_status || "missing"}`],
       ]
@@ -104,6 +104,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
 
   function showHalt(halted) {
     if (!halted) return halt.replaceChildren();
+    say(says, "");
     const [, message, hint, position, tableName] = halted.alarm;
     const statement = halted.ddl?.[1];
     const where = [tableName && `Table ${tableName}.`, position && `At ${position}.`].filter(Boolean).join(" ");
@@ -114,7 +115,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
         h("h2", {}, "Halted"),
         h("p", {}, message),
         where && h("p", { class: "quiet" }, where),
-        h("p", {}, h("b", {}, "What to do: "), ...codes(hint)),
+        h("p", {}, h("b", {}, "What to do: "), ...codes(hint, feed()?.file ?? "FEED")),
         statement && h("pre", {}, statement),
         statement && mayAct() && h("p", { class: "bar" }, act("Done by hand", "/ddl/done", DONE), act("Skip it", "/ddl/skip", SKIP)),
       ),
@@ -181,7 +182,7 @@ function copyState(one) {
   return one.merged === one.chunks ? { text: "copied", tone: "good" } : "is copied";
 }
 
-/** Text with `commands` between backticks as code. */
-function codes(text) {
-  return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+/** Text with `commands` between backticks as code; FEED in them is the feed's file. */
+function codes(text, file) {
+  return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part.replaceAll(/\bFEED\b/g, file)) : part));
 }

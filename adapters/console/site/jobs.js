@@ -73,7 +73,13 @@ function stateOf(job) {
   return { text: `${job.state}${code}`, tone: job.exit_code === 0 ? "good" : "bad" };
 }
 
-const flat = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value ?? ""));
+/** A value in one line; `name`: a place in the log is an array of its parts, of which two are for people. */
+function flat(value, name = "") {
+  if (Array.isArray(value) && value.every((one) => one === null || typeof one !== "object")) {
+    return name === "position" || name === "since" ? `${value[0]}:${value[1]}` : value.join(", ");
+  }
+  return value !== null && typeof value === "object" ? JSON.stringify(value) : String(value ?? "");
+}
 
 /** A report as people read it: lists of objects as tables, the rest as facts. */
 function told(report) {
@@ -81,11 +87,11 @@ function told(report) {
   if (report === null || typeof report !== "object") return h("p", {}, flat(report));
   const entries = Object.entries(report);
   const lists = entries.filter(([, value]) => Array.isArray(value) && value.length && typeof value[0] === "object");
-  const facts = entries.filter(([name]) => !lists.some(([other]) => other === name));
+  const facts = entries.filter(([name, value]) => flat(value) && !lists.some(([other]) => other === name));
   return h(
     "div",
     {},
-    h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, flat(value))])),
+    h("dl", {}, facts.map(([name, value]) => [h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, flat(value, name))])),
     lists.map(([name, values]) => list(name.replaceAll("_", " "), values)),
   );
 }

@@ -1,9 +1,10 @@
 // Lanes, live: what waits in each, who waits for whom, and the keys that are waited for most.
 
-import { h, number, say, table } from "./dom.js";
+import { counted, h, number, say, table } from "./dom.js";
 import { get, of } from "./server.js";
 
 const EACH_MS = 2000;
+const MOST_KEYS = 12;
 const STATES = {
   idle: "idle",
   applies: "applies a batch",
@@ -51,9 +52,7 @@ export function lanesPage(root, name) {
   root.append(
     h("p", { class: "bar" }, h("label", { class: "line" }, live, "Live"), total),
     lanes.node,
-    h("h2", {}, "Hottest keys"),
     hottest.node,
-    h("h2", {}, "Who waits for whom"),
     waits.node,
   );
 
@@ -63,12 +62,12 @@ export function lanesPage(root, name) {
     try {
       const told = await get(of(name, "/lanes"), stop.signal);
       const words = told.total_waiting
-        ? `${number(told.total_waiting)} runs of rows wait for a commit of another lane; the first are shown.`
+        ? `${counted(told.total_waiting, "run")} of rows wait for a commit of another lane; the first are shown.`
         : "No lane waits for another.";
       say(total, words);
       lanes.update(told.lanes, "It has no lanes yet.");
       waits.update(unique(told.waits), "Nobody waits.");
-      hottest.update(told.hottest, "No key is waited for.");
+      hottest.update(told.hottest.slice(0, MOST_KEYS), "No key is waited for.");
     } catch (error) {
       if (error.name === "AbortError") return;
       say(total, error.message);

@@ -1,6 +1,6 @@
 // Failed rows, with what may be decided about them, and rows that lost in conflicts.
 
-import { ask, h, notice, say, span, table } from "./dom.js";
+import { ask, counted, h, notice, say, span, table } from "./dom.js";
 import { get, of, post } from "./server.js";
 
 const MOST = 100;
@@ -44,7 +44,7 @@ export function rowsPage(root, name, { state, mayAct, failed }) {
     try {
       const found = await get(of(name, `/failed-rows?limit=${MOST}`), stop.signal);
       rows.update(found, "No failed rows.");
-      say(words, found.length === MOST ? `The first ${MOST}, oldest first.` : `${found.length} failed rows.`);
+      say(words, found.length === MOST ? `The first ${MOST}, oldest first.` : `${counted(found.length, "failed row")}.`);
     } catch (error) {
       if (error.name !== "AbortError") say(words, error.message);
     }
@@ -103,7 +103,7 @@ export function conflictsPage(root, name, { failed }) {
     try {
       const found = await get(of(name, `/conflicts?limit=${MOST}`), stop.signal);
       rows.update(found, "No row has lost in a conflict.");
-      say(words, found.length === MOST ? `The first ${MOST}, newest first.` : `${found.length} rows lost.`);
+      say(words, found.length === MOST ? `The first ${MOST}, newest first.` : `${counted(found.length, "row")} lost.`);
     } catch (error) {
       if (error.name !== "AbortError") say(words, error.message);
     }
@@ -135,5 +135,5 @@ function images(place, title, [[one, first], [other, second]]) {
   ];
   const shown = table(title, columns, (name) => name);
   shown.update(names);
-  place.replaceChildren(h("h2", {}, title), shown.node);
+  place.replaceChildren(shown.node);
 }
