@@ -81,7 +81,7 @@ test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 
 	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration
-	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool
+	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool chromium
 	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
 
 bench: servers ## measurements against their recorded budgets

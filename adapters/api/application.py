@@ -1,4 +1,4 @@
-"""The aiohttp application of `serve --http`: the API, and the metrics of all feeds.
+"""The aiohttp application of `serve --http`: the API, the console, and the metrics of all feeds.
 
 A request passes, in this order: the size of its body, the guard, the checks of its parameters; then it is carried out,
 and a POST is written to the audit file.
@@ -23,6 +23,7 @@ from tidelock.adapters.api.guard import Guard, Refused
 from tidelock.adapters.api.openapi import status_of
 from tidelock.adapters.api.parameters import Parameters, RowId
 from tidelock.adapters.api.routes import ROOT, ROUTES, Route
+from tidelock.adapters.console.routes import add_console
 from tidelock.adapters.fleet.pages import page
 from tidelock.adapters.process.command_answer import Run, command_answer
 from tidelock.adapters.web.exposition import CONTENT_TYPE
@@ -52,6 +53,7 @@ def application(
     for route in ROUTES:
         handler = events.stream if route.does == "events" else _handler(route, control, audit)
         app.router.add_route(route.method, ROOT + route.path, handler)
+    add_console(app)
     app.on_response_prepare.append(_with_headers)
     app.on_shutdown.append(_closing(events))
     return app

@@ -35,7 +35,7 @@ def serve(folder: str, http: str, token_file: str) -> int:
         with served((host, port), supervisor, guard, place) if http else nullcontext(0) as number:
             if http:
                 where = f"http://{http.rpartition(':')[0]}:{number}"
-                screen.say("", f"metrics of all feeds at {where}/metrics, the API at {where}/api/v1")
+                screen.say("", f"console at {where}/, API at {where}/api/v1, metrics of all feeds at {where}/metrics")
             return supervisor.run()
     finally:
         screen.close()

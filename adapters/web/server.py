@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.web.exposition import CONTENT_TYPE
+from tidelock.adapters.web.lanes import Machines, lanes_page
 from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import metrics
 
@@ -51,8 +52,11 @@ async def start(address: tuple[str, int] | str, pages: web.Application) -> tuple
     return runner, runner.addresses[0][1]
 
 
-def application(latest: Callable[[], Sample], feed: str, meters: Callable[[], Sequence[Meters]]) -> web.Application:
-    """Returns the pages of a feed; `latest` gives the newest sample, `meters` what its groups here count."""
+def application(
+    latest: Callable[[], Sample], feed: str, meters: Callable[[], Sequence[Meters]], machines: Machines
+) -> web.Application:
+    """Returns the pages of a feed; `latest` gives the newest sample, `meters` what its groups here count, `machines`
+    what applies them."""
 
     async def show_metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics(latest(), feed, meters()).encode(), headers={"Content-Type": CONTENT_TYPE})
@@ -71,9 +75,13 @@ def application(latest: Callable[[], Sample], feed: str, meters: Callable[[], Se
     async def status(_: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(latest()), content_type="application/json")
 
+    async def lanes(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(lanes_page(machines())), content_type="application/json")
+
     app = web.Application()
     app.router.add_get("/metrics", show_metrics)
     app.router.add_get("/livez", alive)
     app.router.add_get("/readyz", ready)
     app.router.add_get("/status", status)
+    app.router.add_get("/lanes", lanes)
     return app

@@ -1,4 +1,4 @@
-"""The feed's one HTTP server: `/metrics`, `/livez`, `/readyz`, `/status`, all told by the latest `Sample`."""
+"""The feed's one HTTP server: `/metrics`, `/livez`, `/readyz`, `/status`, told by the latest `Sample`, and `/lanes`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib import import_module
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web.lanes import Machines
 
 
 def served_at(feed: Feed, socket: str) -> list[tuple[str, int] | str]:
@@ -23,6 +24,7 @@ async def serve(
     latest: Callable[[], Sample],
     feed: str,
     meters: Callable[[], Sequence[Meters]] = tuple,
+    machines: Machines = tuple,
 ) -> AsyncIterator[int]:
     """Serve while the block runs; gives the port (`address` may ask for any free one with 0; a text is the path of a
     Unix socket, and the port 0).  Raises ListenError.
@@ -31,7 +33,7 @@ async def serve(
     await asyncio.to_thread(import_module, "tidelock.adapters.web.server")
     from tidelock.adapters.web.server import application, start
 
-    runner, port = await start(address, application(latest, feed, meters))
+    runner, port = await start(address, application(latest, feed, meters, machines))
     try:
         yield port
     finally:

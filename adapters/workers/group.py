@@ -114,6 +114,11 @@ class GroupRunner:
         """The counters of all its lives here."""
         return self._past + Totals.of(self.latest, self.fenced)
 
+    @property
+    def machine(self) -> ApplyMachine | None:
+        """The machine that applies it now; None while there is none."""
+        return self._shell.machine if self._shell is not None else None
+
     async def run(self) -> None:
         """Owns the group until stopped.  Raises only what is a bug."""
         unwatch = self._control.watch(self._hear)

@@ -44,6 +44,7 @@ from tidelock.adapters.workers.name_claim import NameClaim
 from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.adapters.workers.totals import Totals
 from tidelock.adapters.workers.unowned import Unowned
+from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -178,7 +179,7 @@ class Worker:
         from tidelock.adapters.web.serving import serve, served_at
 
         for address in served_at(self.feed, self._socket):
-            told = serve(address, lambda: self.latest, self.feed.name, self._meters)
+            told = serve(address, lambda: self.latest, self.feed.name, self._meters, self._machines)
             await self._stack.enter_async_context(told)
         self.control.watch(self._hear)
 
@@ -366,6 +367,9 @@ class Worker:
 
     def _meters(self) -> list[Meters]:
         return [group.meters for _, group in sorted(self.groups.items())]
+
+    def _machines(self) -> list[tuple[int, ApplyMachine]]:
+        return [(number, one) for number, group in sorted(self.groups.items()) if (one := group.machine) is not None]
 
     def _alarm(self, samples: Sequence[Sample]) -> str | None:
         """Returns why the feed, or a group here, has halted."""

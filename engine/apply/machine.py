@@ -21,6 +21,7 @@ from tidelock.engine.apply.pipeline import Pipeline
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
+from tidelock.engine.batch.lock_waits import LockWaits
 from tidelock.engine.batch.scheduler import BatchScheduler
 from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.watermark import Watermark
@@ -226,6 +227,12 @@ class ApplyMachine:
             waiting=self._waiting,
             conflicts=dict(batches.conflicts),
         )
+
+    def lock_waits(self) -> LockWaits | None:
+        """Returns who waits for whom at this moment, as much as is shown of it; None before the takeover."""
+        if self.state is State.WAITING:
+            return None
+        return self.batches.lock_waits(self.copying.lane)
 
     @property
     def _waiting(self) -> int:

@@ -16,6 +16,7 @@ from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
 from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.batch.conflict_cut import Suspect
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
+from tidelock.engine.batch.lock_waits import LockWaits, look
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_retry import ParkedRetry
 from tidelock.engine.batch.parked_rows import Place, rows_to_park
@@ -122,6 +123,11 @@ class BatchScheduler:
     def sendable(self) -> bool:
         """True if a lane that is free has something to run."""
         return any(lane.ready for lane in self.lanes)
+
+    def lock_waits(self, alone: Lane) -> LockWaits:
+        """Returns who waits for whom now.  `alone`: a lane that is none of ours, shown where something is on it."""
+        lanes = [*self.lanes, alone] if alone.queue or alone.running else self.lanes
+        return look(self.dispatcher, lanes, self.binding_locks.space)
 
     # ------------------------------------------------------------------ plan
 

@@ -15,7 +15,8 @@ from tidelock.engine.model.schema import Equality
 Key: TypeAlias = tuple[Value, ...]  # the number of a namespace, then values
 Digest: TypeAlias = int  # of a key: equal keys have equal ones, so it is a coarser key; the same in this process only
 
-_ANY = "*"
+WHOLE_INDEX: Final[Key] = ("*", "*")
+"""What follows the namespace in the key that stands for all keys of an index."""
 digest: Final[Callable[[Key], Digest]] = hash
 """Digest by which the lock table knows an exclusive key: 64 bits.  Two keys that share one are ordered without need."""
 
@@ -59,7 +60,7 @@ class Index:
                 return None
             folded = normalise(value, equality)
             if folded is None:
-                return (self.namespace, _ANY, _ANY)
+                return (self.namespace, *WHOLE_INDEX)
             out.append(folded)
         if self.kinds:
             out[1:] = [unscaled(value, kind) for value, kind in zip(out[1:], self.kinds, strict=True)]
@@ -67,7 +68,7 @@ class Index:
 
     def index_wide(self) -> Key:
         """Returns the key that stands for all keys of this index."""
-        return (self.namespace, _ANY, _ANY)
+        return (self.namespace, *WHOLE_INDEX)
 
 
 def normalise(value: Value, equality: Equality) -> Value:

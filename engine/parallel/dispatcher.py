@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tidelock.engine.model.hashing import Home, home_of
-from tidelock.engine.model.index import Digest, Key, digest
+from tidelock.engine.model.index import Digest, Index, Key, digest
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.conflict_groups import ConflictGroups
@@ -67,6 +67,7 @@ class Dispatcher:
         self._exclusive: dict[Binding, ExclusiveKeys] = {}
         self._requests: dict[Binding, RequestKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
+        self._indexes: dict[Binding, Sequence[Index]] = {}
         self._order = 0
         self.provenance = LOCAL
 
@@ -76,12 +77,14 @@ class Dispatcher:
         if keys.requests is not None:
             self._requests[binding] = keys.requests
         self._homes[binding] = home_of(binding)
+        self._indexes[binding] = keys.indexes
 
     def unbind(self) -> None:
         """Forgets all bindings: no change of them comes any more."""
         self._exclusive.clear()
         self._requests.clear()
         self._homes.clear()
+        self._indexes.clear()
         self._affinity.forget()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
@@ -245,6 +248,10 @@ class Dispatcher:
         for own, more in zip(keys, requests or (), strict=False):
             own += [(digest(key), bool(mode)) for key, mode in more]
         return keys
+
+    def indexes_of(self, binding: Binding) -> Sequence[Index]:
+        """Returns the indexes that its rows' exclusive keys are of, that of the table's key first."""
+        return self._indexes.get(binding, ())
 
     def _writes(self, requests: list[list[LockRequest]]) -> bool:
         """Returns whether a key with readers is wanted in mode X, in this window or in flight; else readers wait for

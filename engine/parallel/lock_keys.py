@@ -18,7 +18,7 @@ The index-wide lock of an index that folds case (`case_folding`) has readers; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import TableName
@@ -36,10 +36,10 @@ class RowKeys:
     `exclusive(before, after)`: digests of keys in namespaces without readers.  `requests(before, after)`: a key and
     its mode, of the others; it is None where the table has none, so that the plain case costs nothing.
     `serial`: why the whole table is one key; '' where it is not.  `whole`: tables that its rows take whole, its own
-    among them where it is serial.
+    among them where it is serial.  `indexes`: what the `exclusive` keys are of.
     """
 
-    __slots__ = ("exclusive", "requests", "serial", "whole")
+    __slots__ = ("exclusive", "indexes", "requests", "serial", "whole")
 
     def __init__(
         self,
@@ -47,8 +47,10 @@ class RowKeys:
         requests: RequestKeys | None,
         serial: str,
         whole: tuple[TableName, ...] = (),
+        indexes: Sequence[Index] = (),
     ) -> None:
         self.exclusive = exclusive
+        self.indexes = indexes
         self.requests = requests
         self.serial = serial
         self.whole = whole
@@ -90,6 +92,7 @@ def compile_keys(
     partners = untold_partners(binding, tables)
     requests: list[RequestKeys] = []
     index_wide: list[RequestKeys] = []
+    indexes: list[Index] = []
     if serial:
         whole = space.table_lock(table.name, X)
         requests.append(lambda _b, _a: [whole])
@@ -108,8 +111,8 @@ def compile_keys(
         requests.append(lambda _b, _a: taken)
     taken_whole = tuple(dict.fromkeys((table.name, *partners) if serial else partners))
     if requests == index_wide[:1]:  # it names no key twice
-        return RowKeys(exclusive, index_wide[0] if index_wide else None, serial, taken_whole)
-    return RowKeys(exclusive, joined(requests), serial, taken_whole)
+        return RowKeys(exclusive, index_wide[0] if index_wide else None, serial, taken_whole, indexes)
+    return RowKeys(exclusive, joined(requests), serial, taken_whole, indexes)
 
 
 def _unlogged_unique(binding: Binding) -> str:

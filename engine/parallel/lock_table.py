@@ -53,7 +53,7 @@ class LockTable:
     """The keys and tables that are locked, with their holders.
 
     `writers`: keys with readers whose last holder in mode X is in flight.  `without_tables`: holders in flight that
-    have keys alone, as nobody told of which tables they are.
+    have keys alone, as nobody told of which tables they are.  `waiting`: holders that wait for others.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,7 @@ class LockTable:
         self._tables: dict[TableName, _Tail] = {}
         self.writers = 0
         self.without_tables = 0
+        self.waiting = 0
 
     def __len__(self) -> int:
         """Number of keys and tables that are held."""
@@ -90,6 +91,7 @@ class LockTable:
         """Gives `holder` its exclusive `keys`, once; it waits for their holders or shares their lane."""
         self._exclusive.update(dict.fromkeys(holder.keys, holder))
         self.without_tables += holder.tables is None
+        self.waiting += holder.pending_predecessors > 0
 
     def issue_requests(self, holder: LockHolder, requests: list[LockRequest]) -> None:
         """Gives `holder` the locks that it requests; it waits for their `predecessors` or shares their lane."""
@@ -159,6 +161,7 @@ class LockTable:
             assert successor.pending_predecessors >= 0
             if successor.pending_predecessors == 0:
                 woken.append(successor.lane)
+        self.waiting -= len(woken)
         return woken
 
     def _release_request(self, key: Key, holder: LockHolder) -> None:

@@ -18,6 +18,8 @@ from tidelock.adapters.runtime.table_copy import TableCopy
 from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import metrics
 from tidelock.adapters.web.serving import serve
+from tidelock.engine.apply.machine import ApplyMachine, Options
+from tidelock.simulations.scenario import Scenario
 
 BUSY = Sample(
     state="running",
@@ -58,6 +60,35 @@ async def test_every_page_tells_the_latest_sample() -> None:
         assert (await ask(port, "/livez"))[0] == 200
     with pytest.raises(aiohttp.ClientConnectionError):
         await ask(port, "/livez")
+
+
+WAITS = """\
+tables account
+options lanes=4 window_rows=1 max_in_flight_rows=100
+take over
+log 1 resent: insert account 1 a x
+log 2: insert account 4 b x
+log 3: insert account 5 c y; update account 4 b x to 5 a y
+"""
+
+
+async def test_lanes_tell_who_waits_for_whom() -> None:
+    scenario = Scenario()
+    for line in WAITS.splitlines():
+        list(scenario.take(line))
+    machines = [(3, scenario.machine), (4, ApplyMachine(Options()))]  # the other waits for its takeover
+    async with serve(("127.0.0.1", 0), lambda: BUSY, "shop", tuple, lambda: machines) as port:
+        told = json.loads((await ask(port, "/lanes"))[1])
+        machines.clear()
+        nothing = {"lanes": [], "waits": [], "hottest": [], "total_waiting": 0}
+        assert json.loads((await ask(port, "/lanes"))[1]) == nothing
+    states = {lane["lane"]: lane["state"] for lane in told["lanes"]}
+    assert states == {0: "idle", 1: "applies", 2: "idle", 3: "applies"}
+    (wait,), hottest = told["waits"], told["hottest"]
+    assert (wait["change"], wait["waits_for"]) == ("shop.account id=4", "shop.account id=1")
+    assert (wait["lane"], wait["at"]) == (1, 3)
+    assert (wait["key"], wait["applies"], wait["group"], told["total_waiting"]) == ("email of id=5", True, 3, 1)
+    assert hottest == [{"group": 3, "table": "shop.account", "key": "email of id=5", "waiting": 1}]
 
 
 async def test_a_port_in_use_is_said_plainly() -> None:

@@ -29,7 +29,7 @@ class Planned:
         self.lanes = [Lane(n) for n in range(lanes)]
         self.locks = LockTable()
         self.dispatcher = Dispatcher(self.lanes, self.locks, locking=locking, **sizes)
-        space = Keyspace()
+        space = self.space = Keyspace()
         tied: list[Binding] = []  # with others, by keys that have readers
         for binding in bindings:
             keys = compile_keys(binding, space, world.tables)

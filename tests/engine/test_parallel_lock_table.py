@@ -155,6 +155,7 @@ class LockQueues(RuleBasedStateMachine):
             assert all(o.order < holder.order and o.lane != holder.lane for o in waited)
             assert {o.order for o in waited} <= {o.order for o in self.must_follow(holder)}
         assert all(successor in live for holder in live for successor in holder.successors)
+        assert self.table.waiting == sum(holder.pending_predecessors > 0 for holder in live)
 
     @invariant()
     def a_lock_lives_while_someone_holds_it_or_waits(self) -> None:

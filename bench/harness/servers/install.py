@@ -4,7 +4,8 @@ MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
 what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
 (`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which
-makes the bare Debian that our images are tried on, and `promtool`, which tries our alert rules.  Run again, it does
+makes the bare Debian that our images are tried on, `promtool`, which tries our alert rules, and `chromium`, in which
+the console is tried.  Run again, it does
 only what is missing.
 """
 
@@ -78,6 +79,13 @@ def _headers_of_c() -> str:
     return "/usr/include"
 
 
+def _fonts() -> str:
+    folder = Path("/usr/share/fonts/truetype/dejavu")
+    if not folder.exists():
+        raise ServerMissing(f"{folder} is not here")
+    return str(folder)
+
+
 def _headers() -> str:
     if not compiled.header().exists():
         raise ServerMissing(f"{compiled.header()} is not here")
@@ -112,6 +120,10 @@ RECIPES = {
     ),
     "debootstrap": Recipe(
         lambda: program("debootstrap", "debootstrap"), {"debootstrap": lambda: program("debootstrap", "debootstrap")}
+    ),
+    "chromium": Recipe(
+        lambda: program("chromium", "chromium"),
+        {"chromium": lambda: program("chromium", "chromium"), "fonts-dejavu-core": _fonts},
     ),
     "promtool": Recipe(promtool, {}, "promtool: fetching from Debian, about 19 MB", fetch_promtool),
     "compiler": Recipe(
