@@ -25,15 +25,14 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_change import FeedChange, SourceColumns, difference
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import held_copies
+from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.copies import copies as copies_of
-from tidelock.adapters.operator.copies import requests
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.staging import HELD
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
 from tidelock.adapters.row_copy.direct import large
@@ -199,12 +198,7 @@ async def _require_copied(edit: FeedEdit) -> None:
         str(edit.former.target_name(TableName(*one.table.split(".", 1)))) for one in edit.change.tables
     }
     async with books(edit.former) as book:
-        held = {str(name) for name, mode in await requests(book) if mode in HELD.values()}
-        busy = [
-            one.table
-            for one in await copies_of(book)
-            if one.table in changing - held and not (one.done or one.refused)
-        ]
+        busy = [one.table for one in await copies_of(book) if one.table in changing and _goes_on(one)]
     if busy:
         raise _refused(
             "copying",
@@ -239,11 +233,15 @@ async def _can_be_copied(feed: Feed, tables: Mapping[TableName, bool]) -> None:
         words = f"larger tables are copied by Spark, and {problem}"
         raise _refused("spark", words, "Then try again; or --no-copy") from None
     async with books(feed) as book, opened(feed.target_url) as target:
-        under_way = [ChunkSplit(_name(one.table)) for one in await copies_of(book) if not (one.done or one.refused)]
+        under_way = [ChunkSplit(_name(one.table)) for one in await copies_of(book) if _goes_on(one)]
         known = await target.tables(list(dict.fromkeys((*tables, *(_targets(feed))))))
     if why := fault([ChunkSplit(name, keep=keep) for name, keep in tables.items()], under_way, known):
         hint = "Name all of them, try again with --keep, which leaves the target's rows, or with --no-copy"
         raise _refused("not-copied", f"tables of feed {feed.name} cannot be copied: {why}", hint)
+
+
+def _goes_on(copy: CopiedTable) -> bool:
+    return not (copy.done or copy.refused or copy.held)
 
 
 def _targets(feed: Feed) -> list[TableName]:
