@@ -147,3 +147,25 @@ def test_a_run_that_nobody_serves_is_named_and_exit_code_1_says_so(
         assert (done.code, "still has the file as it was: end it" in done.out) == (REFUSED, True), done.out + done.err
     finally:
         run.stop()
+
+
+@pytest.mark.proof
+def test_what_comes_in_from_postgres_is_published_and_copied(
+    make_rig: Callable[..., Rig], postgres_source: Server, mariadb: Server, tmp_path: Path
+) -> None:
+    rig = make_rig(postgres_source, mariadb, "published", lanes=2)
+    for table in ("one", "two"):
+        rig.table(table, "id int PRIMARY KEY, v varchar(20)")
+    rig.rules = [{"source": f"{rig.schema}.one"}]
+    rig.at_source("INSERT INTO two SELECT n, 'first' FROM generate_series(1, 50) n")
+    rig.catch_up()
+    path = feed_of(rig, tmp_path / "feed")
+    rig.at_source("UPDATE two SET v = 'second' WHERE id = 1", "INSERT INTO one VALUES (1, 'x')")
+    done = tidelock("add-table", str(path), f"{rig.schema}.two", "--apply")
+    assert done.code == 0, done.out + done.err
+    rig.at_source("UPDATE two SET v = 'third' WHERE id = 2", "DELETE FROM two WHERE id = 3")
+    caught = tidelock("run", str(path), "--until-caught-up", seconds=SECONDS)
+    assert caught.code == 0, caught.out + caught.err
+    assert rig.differences().total == 0
+    gone = tidelock("remove", str(path), "--apply")
+    assert gone.code == 0 and "nothing is left of it" in tidelock("remove", str(path)).out, gone.err

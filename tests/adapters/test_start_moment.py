@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig
+from bench.harness.rig import Rig, until
 from bench.harness.session import Flavor
 from tidelock.adapters.config.feed import ConfigError, Feed
 from tidelock.adapters.config.loader import read
@@ -95,8 +95,9 @@ def test_the_place_is_before_the_first_transaction_of_that_time(moment: int, pla
     assert str(place_in(mariadb_log(10, 20, 30, 15), "log.1", moment)) == place
 
 
-def at_the_source(rig: Rig, sql: str) -> str:
-    return str(rig._session.rows(sql)[0][0])
+def clock(rig: Rig) -> datetime:
+    """The source's."""
+    return datetime.fromtimestamp(float(rig._session.rows("SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]), UTC)
 
 
 @pytest.mark.parametrize("source", ["mariadb", "mysql"])
@@ -107,7 +108,9 @@ def test_rows_before_the_time_are_absent_and_later_ones_present(
     rig = make_rig(request.getfixturevalue(source), request.getfixturevalue("postgres"), "moment", lanes=2)
     rig.table("t", "id int PRIMARY KEY")
     rig.at_source("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
-    now = datetime.fromtimestamp(float(at_the_source(rig, "SELECT UNIX_TIMESTAMP(NOW(6))")), UTC)
+    first = clock(rig).replace(microsecond=0)
+    until(lambda: clock(rig) >= first + timedelta(seconds=1), "the second behind that in which the log may have begun")
+    now = clock(rig)
     if rig.flavor is Flavor.MARIADB:
         now = now.replace(microsecond=0) + timedelta(seconds=1)
         second = int(now.timestamp())
