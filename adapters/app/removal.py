@@ -10,10 +10,13 @@ from typing import Final
 
 from tidelock.adapters.app.no_workers import still_workers
 from tidelock.adapters.app.planned_statement import PlannedStatement
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import SITES, TABLES, quote
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.copies import staged_tables
 from tidelock.adapters.operator.runs import read
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import error
 from tidelock.adapters.ports.target_inspection import CannotRun
@@ -77,4 +80,15 @@ async def _bookkeeping(feed: Feed, target: TargetSession) -> list[PlannedStateme
             made.append(
                 PlannedStatement("target", f"DELETE FROM {place} WHERE feed = '{feed.name}'", f"its bookkeeping{lost}")
             )
-    return made
+    staged = await _staged(feed, target) if "tidelock_owner" in present else []
+    return [*staged, *made]
+
+
+async def _staged(feed: Feed, target: TargetSession) -> list[PlannedStatement]:
+    """Returns what drops the chunks of copies that a killed run has left."""
+    book = Books(feed, target)
+    groups = [group for group in await book.owners() if group != COORDINATOR]
+    return [
+        PlannedStatement("target", f"DROP TABLE IF EXISTS {book.table(quote(target.dialect, name))}", "copied chunks")
+        for name in await staged_tables(book, groups)
+    ]

@@ -21,10 +21,10 @@ from tidelock.adapters.checks.refusals import refusals, tables_there
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import arbiter, sites, start_copy
+from tidelock.adapters.operator import arbiter, held_copies, sites, start_copy
 from tidelock.adapters.operator.adoption import adopted
 from tidelock.adapters.operator.copies import resync_pending
-from tidelock.adapters.operator.first_place import first_place, has_place
+from tidelock.adapters.operator.first_place import first_place, has_place, place_to_begin
 from tidelock.adapters.operator.kept_forms import KeptForms
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
@@ -48,7 +48,7 @@ from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, start_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
@@ -237,9 +237,7 @@ async def _run(
         return await long_statement.told(work, effect.ddl.statement, progress.message)
 
     life.pulse.begin()
-    start = start_of(feed, source)
-    if not begun:
-        start = await first_place(feed, source) or start
+    start = await place_to_begin(feed, source, progress.message, begun=begun)
     taken = await sink.take_over(tables, start)
     life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
@@ -247,6 +245,7 @@ async def _run(
     forms = KeptForms(feed, 0, taken.epoch)
     async with session(feed.target_url) as target:
         book = Books(feed, target)
+        await held_copies.release(book, mapping, source.tables, progress.message)
         first_copy = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
         if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
             progress.message(FORMS_UNKNOWN)
@@ -360,7 +359,7 @@ async def _ask_target(
     async with session(feed.target_url) as target:
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
-        asks = keeps_for_us(feed.source_url) and not findings
+        asks = (keeps_for_us(feed.source_url) or feed.starts_at_moment) and not findings
         begun = not asks or await has_place(feed, target)
         return findings, over, await tables_there(feed, target), begun
 

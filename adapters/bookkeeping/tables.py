@@ -30,10 +30,10 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 - `change_data` is `ParkedRow.change`.
 - `split` is msgpack of `engine.model.chunk_ranges.ChunkSplit`; `rows_merged` is NULL until the chunk is merged.
 - `tidelock_wanted` names tables as the target does.  `mode` is `copy`, `keep`, `repair` or `resync` (a copy without
-  which nothing may be
-applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A refused request
-  has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`; `left` tells rows that a repair left
-  as they are, in JSON of `[[key, why], …]`.
+  which nothing may be applied); for `repair`, `row_key` is msgpack of the key's canonical values.  `heldcopy` and
+  `heldkeep` wait for a run whose file maps the table as the digest in `row_key` says (`operator.held_copies`).  A
+  refused request has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`; `left` tells rows
+  that a repair left as they are, in JSON of `[[key, why], …]`.
 - `tidelock_forms` (`adapters.ports.table_form`) names tables as the source does; `form` is the source's own text, of
   PostgreSQL '' where the table is gone.  `table_id` is a hash of the name where the source has no number of its own.
 - `prepared` of a run is JSON of

@@ -10,14 +10,15 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed, TableRule
+from tidelock.adapters.config.moments import StartMoment
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.grants import Grants
 from tidelock.adapters.mysql.log_settings import NEEDED, NO_BLOB, leaves_out
-from tidelock.adapters.ports.finding import Finding, error, warning
-from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.ports.finding import Finding, error, note, warning
+from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.schema.source_table import SourceTable
-from tidelock.adapters.wiring.sources import source_of
+from tidelock.adapters.wiring.sources import place_of, source_of
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, TableName
@@ -213,6 +214,8 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
     """
     start = feed.start_place
     place = stored or (start if isinstance(start, Position) else None)
+    if place is None and isinstance(start, StartMoment):
+        return await _at_moment(feed, start)
     if place is None:
         return []
     try:
@@ -230,6 +233,17 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
         else "Set `start:` to a place that is still there: SHOW BINARY LOGS; lists them; or `earliest`"
     )
     return [error("source-position", f"the log of {feed.source_url} does not hold {place}: {problem}", hint)]
+
+
+async def _at_moment(feed: Feed, moment: StartMoment) -> list[Finding]:
+    """Says where a feed begins whose `start` is a time, or why it cannot."""
+    try:
+        place = await asyncio.to_thread(place_of, feed, moment)
+    except PurgedPosition as gone:
+        return [error("source-position", gone.message, gone.hint)]
+    message = f"`start: {feed.start}` begins at {place}, before the first transaction that was committed then or later"
+    hint = "Rows that have not changed since are not at the target unless they are copied: `tidelock copy FEED`"
+    return [note("start-place", message, hint)]
 
 
 async def _gone(server: BlockingServer, place: Position) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelock.adapters.cli.conflicts import conflicts
+from tidelock.adapters.cli.edit_app import add_table, drop_table, edit
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.halts_app import ddl, log
 from tidelock.adapters.cli.options import Apply, FeedPath, Json, Patience, Replace, Socket, SourceTables, Yes
@@ -76,6 +77,10 @@ def remove(feed: FeedPath, apply: Apply = False, json: Json = False) -> int:
     from tidelock.adapters.cli.preparing import remove
 
     return remove(feed, apply, json)
+
+
+for _command in (edit, add_table, drop_table):
+    app.command()(_command)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -117,8 +118,10 @@ async def _plan(feed: Feed, apply: bool, indexes: bool) -> list[PlannedStatement
     plan = await prepare(feed, apply, indexes)
     if apply and not indexes and feed.target_url.scheme != "hive":  # its place is beside the tables, made by a run
         from tidelock.adapters.app.run import fix_start
+        from tidelock.adapters.operator.first_place import found_by_time
 
-        await fix_start(feed)
+        if (place := await fix_start(feed)) and feed.starts_at_moment:
+            print(f"tidelock: {found_by_time(feed, place)}", file=sys.stderr)
     return plan
 
 

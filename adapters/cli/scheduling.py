@@ -37,8 +37,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted: Schedule) -> int:
     """Compares round after round until SIGTERM or Ctrl-C, which are no failure; returns the exit code."""
+    from tidelock.adapters.config.moments import span
     from tidelock.adapters.verify import schedule
-    from tidelock.adapters.verify.changed_keys import span
 
     feed, every = load(path), span(wanted.every)
     if every is None or not every:

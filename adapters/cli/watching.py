@@ -73,7 +73,8 @@ def status(path: str, json: bool) -> int:
 def copy_cells(copy: CopiedTable) -> tuple[str, ...]:
     """Returns the cells of a table's copy: name, chunks, rows, state."""
     age = "" if copy.seconds is None else f", {span(copy.seconds)} ago"
-    state = copy.refused or ("queued" if copy.queued else f"copied{age}" if copy.done else f"being copied{age}")
+    queued = "waits for a run with the new file" if copy.held else "queued"
+    state = copy.refused or (queued if copy.queued else f"copied{age}" if copy.done else f"being copied{age}")
     return copy.table, f"{copy.merged:,} of {copy.chunks:,}" if copy.chunks else "", f"{copy.rows:,}", state
 
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
+from tidelock.adapters.config.moments import StartMoment, start_moment
 from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
@@ -198,9 +199,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     start: Annotated[
         str,
         Meta(
-            description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`; `copy`: now, once "
-            "all tables are being copied. Later runs go on. At PostgreSQL `earliest`, or an LSN such as `0/16B3748`, "
-            "needs a slot that was made before."
+            description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET`, `gtid:SET`, a time "
+            "(`2026-11-20T12:00Z`, `2h ago`) of MySQL or MariaDB; `copy`: now, once all tables are being copied. Later "
+            "runs go on. At PostgreSQL `earliest`, or an LSN such as `0/16B3748`, needs a slot that was made before."
         ),
     ] = "now"
     server_id: Annotated[
@@ -302,8 +303,15 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         return self.start not in ("now", "copy")
 
     @property
-    def start_place(self) -> Literal["now", "earliest"] | Position:
+    def starts_at_moment(self) -> bool:
+        """Tells whether the first run looks for a moment in the log."""
+        return isinstance(self.start_place, StartMoment)
+
+    @property
+    def start_place(self) -> Literal["now", "earliest"] | StartMoment | Position:
         """The value of `start`, parsed: a position has a file and an offset, only `gtids`, or only an LSN."""
+        if moment := start_moment(self.start):
+            return moment
         match self.start.partition(":"):
             case "now" | "copy", "", "":
                 return "now"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 
 from tidelock.adapters.config import conflicts
 from tidelock.adapters.config.feed import EMBEDDED, Columns, Feed
+from tidelock.adapters.config.moments import start_moment
 from tidelock.adapters.config.permit import LEAST_AFTER_US
 from tidelock.adapters.config.rule_problems import Problem, rule_problems
 from tidelock.engine.capture.pattern import Pattern
@@ -40,11 +41,7 @@ def _unsupported(feed: Feed) -> Iterator[Problem]:
 
 
 def _values(feed: Feed) -> Iterator[Problem]:
-    if feed.source_url.dialect == "postgres":
-        if not _POSTGRES_START.fullmatch(feed.start):
-            yield ("start",), f"{feed.start!r} is not now, copy, earliest, or an LSN such as 0/16B3748"
-    elif not _START.fullmatch(feed.start):
-        yield ("start",), f"{feed.start!r} is not now, earliest, copy, FILE:OFFSET (log.000001:4) or gtid:SET"
+    yield from _start(feed)
     if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
         yield ("http",), f"{feed.http!r} is not HOST:PORT, for example 127.0.0.1:8470"
     for key, url in (("source", feed.source_url), ("target", feed.target_url)):
@@ -61,6 +58,21 @@ def _values(feed: Feed) -> Iterator[Problem]:
     if feed.verify == "version" and feed.on_conflict == "replace":
         words = "replace does not go with `verify: version`: an older row would take a newer one away"
         yield ("on_conflict",), words
+
+
+def _start(feed: Feed) -> Iterator[Problem]:
+    moment = start_moment(feed.start)
+    if feed.source_url.dialect == "postgres":
+        if moment is not None:
+            yield ("start",), (
+                "a PostgreSQL source keeps its log for the feed's own slot, from when that is made on, so none goes "
+                "back to a time. Use copy, which has the rows that are there too, or now"
+            )
+        elif not _POSTGRES_START.fullmatch(feed.start):
+            yield ("start",), f"{feed.start!r} is not now, copy, earliest, or an LSN such as 0/16B3748"
+    elif moment is None and not _START.fullmatch(feed.start):
+        known = "now, earliest, copy, FILE:OFFSET (log.000001:4), gtid:SET, a time (2026-11-20T12:00Z) or an age"
+        yield ("start",), f"{feed.start!r} is not {known} (2h ago)"
 
 
 def _hive(feed: Feed, given: Collection[str]) -> Iterator[Problem]:

@@ -55,9 +55,9 @@ def load(path: Path | str) -> Feed:
 
 
 def text_of(path: Path) -> str:
-    """Returns what a file holds.  Raises ConfigError."""
+    """Returns what a file holds, with the ends of lines that it has.  Raises ConfigError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:

@@ -11,7 +11,7 @@ import msgspec
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.stamps import refuse_copies
 from tidelock.adapters.operator.store import Books
-from tidelock.adapters.ports.staging import LEFT, staged_prefix
+from tidelock.adapters.ports.staging import HELD, LEFT, staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
@@ -26,7 +26,8 @@ _ALARM: Final = msgspec.json.Decoder(Alarm)
 class CopiedTable(msgspec.Struct, frozen=True):
     """The progress of a target table's copy.
 
-    `queued`: it was asked for and has not begun; `wanted` is the former name.  `refused`: why it will not begin, or ''.
+    `queued`: it was asked for and has not begun; `wanted` is the former name.  `held`: it waits for a run with the file
+    that it was asked for with.  `refused`: why it will not begin, or ''.
     `rows`: in the `merged` ones of its `chunks`.  `seconds`: since something of it changed.
     """
 
@@ -38,6 +39,7 @@ class CopiedTable(msgspec.Struct, frozen=True):
     queued: bool = False
     refused: str = ""
     wanted: bool = False
+    held: bool = False
 
     def __post_init__(self) -> None:
         share(self, queued="wanted")
@@ -160,5 +162,5 @@ async def copies(book: Books) -> tuple[CopiedTable, ...]:
     for schema, table, mode, words in requests:
         name = f"{schema}.{table}"
         refused = str(_ALARM.decode(words)) if mode == "refused" else ""
-        seen[name] = CopiedTable(name, queued=mode != "refused", refused=refused)
+        seen[name] = CopiedTable(name, queued=mode != "refused", refused=refused, held=mode in HELD.values())
     return tuple(seen[name] for name in sorted(seen))

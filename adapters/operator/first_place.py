@@ -12,6 +12,7 @@ Where a place is stored, of whichever group, nothing is made at the source.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -44,7 +45,8 @@ async def first_place(feed: Feed, source: Overview) -> Position | None:
         await _alone(feed, target)
         if await has_place(feed, target):
             return None
-        beginning = await kept(feed, source, start_of(feed, source), there=feed.starts_where_kept)
+        start = await asyncio.to_thread(start_of, feed, source)
+        beginning = await kept(feed, source, start, there=feed.starts_where_kept)
         place = await proven(feed, beginning.place)
         await begin_anew(Books(feed, target), beginning.forms)
         words = msgspec.json.encode(place).decode()
@@ -54,6 +56,28 @@ async def first_place(feed: Feed, source: Overview) -> Position | None:
         if target.dialect == "postgres":
             await target.execute("COMMIT")
     return place
+
+
+async def place_to_begin(feed: Feed, source: Overview, tell: Callable[[str], None], *, begun: bool) -> Position:
+    """Returns where the feed begins that has no place yet, stored where a source or the feed needs that; else what is
+    as good as any.
+
+    `begun`: it has one, or that is not known.  `tell`: is told of a place that was looked for by its time.  Raises
+    SourceError, TargetError.
+    """
+    if not begun and (place := await first_place(feed, source)):
+        if feed.starts_at_moment:
+            tell(found_by_time(feed, place))
+        return place
+    return source.now if feed.starts_at_moment else start_of(feed, source)
+
+
+def found_by_time(feed: Feed, place: Position) -> str:
+    """Returns the message about where a feed begins whose `start` is a time."""
+    return (
+        f"`start: {feed.start}`: begins at {place}, before the first transaction that was committed then or later; "
+        "rows that have not changed since are not at the target unless they are copied"
+    )
 
 
 async def has_place(feed: Feed, target: TargetSession) -> bool:

@@ -35,7 +35,7 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
     """
     async with session(feed.target_url) as target:
         book = Books(feed, target)
-        seen = await copies.copies(book)
+        seen = [one for one in await copies.copies(book) if not one.held]
         if any(not (table.queued or table.refused) for table in seen):
             return False
         if not seen and not await book.checkpoints():

@@ -122,6 +122,12 @@ class Source(Protocol):
         `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
         ...
 
+    def committed_since(self, moment_us: int) -> Position:
+        """Returns the place before the first transaction in the log that was committed at `moment_us` (microseconds
+        since the epoch) or later; the log's end where there is none.  Raises PurgedPosition where the log does not
+        reach back so far."""
+        ...
+
     def keep_log(self, tables: Sequence[TableName], place: Position, *, kept: bool = False) -> Beginning:
         """Has the source keep its log for a feed that begins, or goes on behind a hole; returns where the feed begins.
 

@@ -21,6 +21,13 @@ from tidelock.engine.protocol.events import RefusedRow
 LEFT: Final = "left"
 """The `mode` in `tidelock_wanted` of rows that a repair left as they are; JSON of their keys and reasons beside it."""
 
+HELD: Final = {"copy": "heldcopy", "keep": "heldkeep"}
+"""The `mode` in `tidelock_wanted` of copies that wait for a run whose file names their table as asked for."""
+
+HELD_MODES: Final = ", ".join(f"'{mode}'" for mode in HELD.values())
+NOT_ASKED: Final = f"'refused', '{LEFT}', {HELD_MODES}"
+"""The modes, as a list in SQL, of what no run is to carry out."""
+
 Columns: TypeAlias = list[list[Value]]
 """Rows by column, as `Staging.shape` orders them; all lists have one length."""
 

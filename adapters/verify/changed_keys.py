@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.feed import Feed, derived_server_id
+from tidelock.adapters.config.moments import span, time_of
 from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition
 from tidelock.adapters.verify.report import read_report
 from tidelock.adapters.verify.table_pairs import NotComparable
@@ -32,8 +33,6 @@ from tidelock.engine.model.schema_change import Ddl, DdlKind
 MOST_KEYS: Final = 500_000
 TOLD_SECONDS: Final = 1.0
 _PLACE: Final = re.compile(r"([\w.-]+\.\d+):(\d+)", re.ASCII)
-_AGE: Final = re.compile(r"(\d+)\s*(s|min|m|h|d)", re.ASCII)
-_UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 
 Changed: TypeAlias = dict[TableName, "tuple[Row, ...] | None"]
 """The keys of changed rows by target table, or None for the whole table."""
@@ -76,23 +75,15 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
     return Since(place, int(moment.timestamp()) * 1_000_000)
 
 
-def span(text: str) -> timedelta | None:
-    """Parses a length of time such as `90min`, `2h`, `1d`; returns None for anything else."""
-    found = _AGE.fullmatch(text)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
-
-
 def _moment(text: str, now: datetime) -> datetime:
     if (age := span(text)) is not None:
         return now - age
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    if (moment := time_of(text)) is None:
         raise NotComparable(
             f"--since {text} is no moment",
             "Write FILE:OFFSET, an age (2h), a time (2026-11-22T12:00), or a file that `verify --report` wrote",
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        )
+    return moment
 
 
 def _server_id(feed: Feed) -> int:

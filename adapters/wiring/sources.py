@@ -11,8 +11,11 @@ from importlib import import_module
 from typing import Final, NamedTuple
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.moments import StartMoment
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.history_words import time as told_time
 from tidelock.adapters.ports.source import Overview, Source
+from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.engine.model.records import Position
 
 
@@ -71,10 +74,28 @@ def overview_of(feed: Feed, *, first_run: bool = False) -> Overview:
 
 
 def start_of(feed: Feed, source: Overview) -> Position:
+    """Where a first run begins; of a time, it is looked for in the log.  Raises SourceError where the log has no such
+    time."""
     match feed.start_place:
         case "now":
             return source.now
         case "earliest":
             return source.earliest
+        case StartMoment() as moment:
+            return place_of(feed, moment)
         case position:
             return position
+
+
+def place_of(feed: Feed, moment: StartMoment) -> Position:
+    """The place before the first transaction that was committed at the moment or later.  Raises SourceError where the
+    log does not reach back so far, or the moment is in the future."""
+    source = source_of(feed.source_url)
+    _, now_us = source.end()
+    at_us = moment.before(now_us)
+    if at_us > now_us + 1_000_000:  # some servers tell whole seconds
+        raise PurgedPosition(
+            f"`start: {feed.start}` is in the future: at {feed.source_url} it is {told_time(now_us)}",
+            "Set a time that is over, or `start: now`",
+        )
+    return source.committed_since(at_us)

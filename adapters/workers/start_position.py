@@ -27,12 +27,12 @@ _POSITION: Final = msgspec.json.Decoder(Position)
 
 
 async def beginning(feed: Feed) -> Position:
-    """Returns the place.  Where a source keeps its log for each feed alone, it is stored.  Raises SourceError,
-    TargetError."""
+    """Returns the place.  It is stored where a source keeps its log for each feed alone, or it was looked for by its
+    time.  Raises SourceError, TargetError."""
     stood = await _where_groups_stand(feed)
     if stood is None:
         source = await asyncio.to_thread(overview_of, feed, first_run=True)
-        if not keeps_for_us(feed.source_url):
+        if not (keeps_for_us(feed.source_url) or feed.starts_at_moment):
             return await proven(feed, start_of(feed, source))
         stood = await first_place(feed, source) or await _where_groups_stand(feed)
     if stood is None:

@@ -43,6 +43,11 @@ class MySqlSource:
 
         return file_at(self._address, moment, server_id)
 
+    def committed_since(self, moment_us: int) -> Position:
+        from tidelock.adapters.mysql.binlog.commit_search import committed_since
+
+        return committed_since(self._address, moment_us)
+
     def keep_log(self, tables: Sequence[TableName], place: Position, *, kept: bool = False) -> Beginning:
         return Beginning(place)
 

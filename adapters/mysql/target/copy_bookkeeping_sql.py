@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.ports.staging import LEFT, staged_prefix
+from tidelock.adapters.ports.staging import HELD_MODES, LEFT, NOT_ASKED, staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
@@ -66,7 +66,7 @@ class CopyBookkeepingSql:
         """Take away what asked for this copy, and what could not be had of the table before.
 
         Where rows are repaired, only what asked for these rows goes.  Where those of the target are kept, nothing goes
-        that asks for more than that.
+        that asks for more than that.  What is held for another file of the feed waits for it.
         """
         head = f"DELETE FROM {self._table}wanted WHERE {self._feed} AND {named(split.table)}"
         if split.by is By.KEYS:
@@ -76,13 +76,14 @@ class CopyBookkeepingSql:
                 listed = ",".join(keys[first : first + _KEYS_EACH])
                 yield f"{head} AND mode='repair' AND row_key IN ({listed})".encode()
         else:
-            yield (f"{head} AND mode IN ('keep','refused','{LEFT}')" if split.keep else head).encode()
+            granted = f"IN ('keep','refused','{LEFT}')" if split.keep else f"NOT IN ({HELD_MODES})"
+            yield f"{head} AND mode {granted}".encode()
 
     def refuse(self, tables: Sequence[TableName], alarm: Alarm) -> bytes:
         """Mark what asks for these tables as refused, with the alarm that says why."""
         told = blob(msgspec.json.encode(alarm))
         these = " OR ".join(f"({named(table)})" for table in tables)
-        mine = f"{self._feed} AND mode NOT IN ('refused','{LEFT}') AND ({these})"
+        mine = f"{self._feed} AND mode NOT IN ({NOT_ASKED}) AND ({these})"
         return f"UPDATE {self._table}wanted SET mode='refused',row_key={told} WHERE {mine}".encode()
 
     def leave(self, table: TableName, rows: Sequence[tuple[str, str]]) -> Iterator[bytes]:
@@ -120,7 +121,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await session.ask(
             f"SELECT ordinal,table_schema,table_name,mode,row_key FROM {self._table}wanted "
-            f"WHERE {self._feed} AND mode NOT IN ('refused','{LEFT}') ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode NOT IN ({NOT_ASKED}) ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))

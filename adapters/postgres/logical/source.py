@@ -48,7 +48,13 @@ class PostgresSource:
             return overview.log_end(opened, history.identify(opened)), int(str(clock))
 
     def begun_before(self, moment: float, server_id: int) -> Position:
-        raise PurgedPosition(
+        raise self._no_past()
+
+    def committed_since(self, moment_us: int) -> Position:
+        raise self._no_past()
+
+    def _no_past(self) -> PurgedPosition:
+        return PurgedPosition(
             f"{self._place} keeps its log for the feed alone, from the feed's checkpoint on",
             "A PostgreSQL source cannot be read from an earlier place",
         )

@@ -14,7 +14,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.moved_copies import MovedCopiesSql
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.ports.staging import LEFT, staged_prefix
+from tidelock.adapters.ports.staging import HELD_MODES, LEFT, NOT_ASKED, staged_prefix
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.staging import session_name
 from tidelock.adapters.postgres.target.statements import identifier, qualified
@@ -70,7 +70,7 @@ class CopyBookkeepingSql:
         words = f"'\\x{msgspec.json.encode(alarm).hex()}'"
         return [
             f"UPDATE {self._wanted} SET mode = 'refused', row_key = {words} "
-            f"WHERE {self._feed} AND {_of(table)} AND mode NOT IN ('refused', '{LEFT}')"
+            f"WHERE {self._feed} AND {_of(table)} AND mode NOT IN ({NOT_ASKED})"
             for table in tables
         ]
 
@@ -106,7 +106,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await connection.fetch(
             f"SELECT ordinal, table_schema, table_name, mode, row_key FROM {self._wanted} "
-            f"WHERE {self._feed} AND mode NOT IN ('refused', '{LEFT}') ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode NOT IN ({NOT_ASKED}) ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))
@@ -147,10 +147,10 @@ def _granted(split: ChunkSplit) -> str:
     """Name the wishes for the table that the copy grants, as a condition.
 
     Who asks for another row meanwhile asks for a copy after this one.  What a repair that was given up leaves behind
-    grants none, so why that was can still be read.
+    grants none, so why that was can still be read.  What is held for another file of the feed waits for it.
     """
     if split.by is By.KEYS:
         keys = ", ".join(f"'\\x{msgspec.msgpack.encode(key).hex()}'::bytea" for key in split.keys)
         asked = f"mode = 'repair' AND row_key IN ({keys})"
         return f" AND (mode IN ('refused', '{LEFT}') OR {asked})" if keys else " AND false"
-    return f" AND mode IN ('keep', 'refused', '{LEFT}')" if split.keep else ""
+    return f" AND mode IN ('keep', 'refused', '{LEFT}')" if split.keep else f" AND mode NOT IN ({HELD_MODES})"
