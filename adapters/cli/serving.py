@@ -14,6 +14,7 @@ def serve(folder: str, http: str) -> int:
     from tidelock.adapters.fleet.pages import page
     from tidelock.adapters.fleet.screen import screen_on
     from tidelock.adapters.fleet.supervisor import Supervisor
+    from tidelock.adapters.process.service_manager import ServiceManager
     from tidelock.adapters.web.plain import served
 
     if not Path(folder).is_dir():
@@ -22,7 +23,9 @@ def serve(folder: str, http: str) -> int:
     if http and not (colon and port.isdigit()):
         raise CommandError(f"--http {http} is no address", "Write HOST:PORT")
     screen = screen_on(sys.stdout)
-    supervisor = Supervisor(Path(folder).resolve(), screen, terminal=sys.stdout.isatty())
+    supervisor = Supervisor(
+        Path(folder).resolve(), screen, terminal=sys.stdout.isatty(), manager=ServiceManager()
+    )
     metrics = lambda: page(list(supervisor.members.values()))  # noqa: E731
     try:
         with served((host.strip("[]"), int(port)), metrics) if http else nullcontext(0) as number:
