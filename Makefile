@@ -107,7 +107,7 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml, its parts for
 	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 
 site: $(SITE_SETUP) ## the pages of docs/ as a site in site/, strictly; it has an environment of its own
-	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 	echo 'site: ready, site/index.html'
 
 $(SITE_SETUP): $(SETUP)

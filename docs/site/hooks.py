@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-LINK = re.compile(r"\[([^\]\n]*)\]\(((?:\.\./)+[^)\s]+)\)")
+LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
 def on_config(config: Any) -> Any:
