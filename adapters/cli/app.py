@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from typer.completion import completion_init
+from typer._completion_classes import completion_init
 
 from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.failure import CommandError

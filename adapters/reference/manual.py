@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer.main
-from typer.completion import get_completion_script
+from typer._completion_shared import get_completion_script
 
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.compiled.version import installed
