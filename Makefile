@@ -3,15 +3,17 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo check quick test proof bench lock clean
+.PHONY: help setup servers demo playground check quick test proof bench lock site clean
 MAKEFLAGS += --no-print-directory
 # Python keeps what it compiles, whatever the shell says: else each of some thousand processes compiles our tree anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := .venv-site
 # Named by content, so that a checkout which only touches the files installs nothing.
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml bench/pyproject.toml | sha256sum | cut -c1-16)
+SITE_SETUP := $(SITE)/.setup-$(shell sha256sum < docs/requirements.lock | cut -c1-16)
 COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.pxi" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 # More than twice the cores of the smallest machine: tests on real servers wait as long as they work, by chance together.
@@ -19,7 +21,7 @@ WORKERS ?= 5
 TESTS ?= tests
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
 
 setup: $(SETUP) $(COMPILED) ## Python environment in .venv, from the hash-locked requirements
 
@@ -62,6 +64,10 @@ demo: setup ## copy and replicate between two real databases, under load, and lo
 	@$(BIN)/python -m bench.harness.servers.install mariadb postgres spark
 	$(BIN)/tidelock demo
 
+playground: setup ## a private MariaDB and a private PostgreSQL to try things at, until Ctrl-C (docs/tutorial)
+	@$(BIN)/python -m bench.harness.servers.install mariadb postgres
+	$(BIN)/python -m bench.playground
+
 check: setup ## ruff, mypy, import-linter
 	@echo 'check: ruff'
 	$(BIN)/ruff check --quiet .
@@ -87,7 +93,7 @@ proof: servers ## the long evidence: scale, endurance, exhaustive exploration
 bench: servers ## measurements against their recorded budgets
 	@$(BIN)/tidelock bench
 
-lock: setup ## resolve requirements.lock anew from pyproject.toml, and its parts for images
+lock: setup ## resolve requirements.lock anew from pyproject.toml, its parts for images, and docs/requirements.lock
 	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  --python-version 3.11 --extra dev --extra stream --extra bulk pyproject.toml --output-file requirements.lock
@@ -96,8 +102,20 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml, and its parts
 	part slim --extra stream pyproject.toml
 	part bulk --extra stream --extra bulk pyproject.toml
 	part build - <<<$$'cython >=3\nhatchling >=1.27'
-	if grep -nE '://|^--' requirements.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  --python-version 3.11 docs/requirements.in --output-file docs/requirements.lock
+	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+
+site: $(SITE_SETUP) ## the pages of docs/ as a site in site/, strictly; it has an environment of its own
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	echo 'site: ready, site/index.html'
+
+$(SITE_SETUP): $(SETUP)
+	@echo "site: installing $$(grep -c '^[a-z].*==' docs/requirements.lock) locked packages, about 40 MB …"
+	$(BIN)/python -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r docs/requirements.lock
+	touch $@
 
 clean: ## remove the environment, the server cache and all that tools leave
-	rm -rf $(VENV) .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(SITE) site .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

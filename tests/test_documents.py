@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_lines import in_blocks, in_prose, refusal
 from tidelock.simulations.mutants.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +17,8 @@ DESIGN = ROOT / "docs/explanation/design.md"
 COUNTER_EXAMPLES = ROOT / "docs/explanation/counter-examples.md"
 GLOSSARY = ROOT / "docs/reference/glossary.md"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# The changelog and the decisions tell also what was.
+PRESENT = [page for page in PAGES if page.name != "CHANGELOG.md" and page.parent.name != "decisions"]
 BESIDE_CODE = [ROOT / "simulations/README.md", ROOT / "simulations/mutants/TABLE.md"]
 
 CITED = re.compile(r"\b(counter-example|design)(?: section)?(s?) (\d+(?:(?:, | and | to )\d+)*)(?!\d)", re.IGNORECASE)
@@ -27,7 +30,7 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 # A path of the tree: it begins with one of its folders, or is a file at its root by name and ending.
-FOLDERS = ("adapters", "bench", "docs", "engine", "simulations", "tests")
+FOLDERS = ("adapters", "bench", "docs", "engine", "packages", "simulations", "tests")
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*(?:::\w+)?|[A-Za-z][\w/-]*\.(?:toml|lock|md|py|pyx|pxi)")
 PLANTED = re.compile(r"planted bugs? ((?:`[\w-]+`(?:,\s+)?)+)")
 
@@ -133,6 +136,14 @@ def test_the_paths_that_a_page_names_are_in_the_tree(page: Path) -> None:
     assert missing_paths(page.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_command_line_of_a_page_is_one(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    lines = [(line, True) for line in in_blocks(text)] + [(line, False) for line in in_prose(text)]
+    refused = {line: why for line, whole in lines if (why := refusal(line, whole=whole))}
+    assert not refused
+
+
 def test_each_counter_example_names_a_guard_that_exists() -> None:
     planted = {mutant.name for mutant in CATALOGUE}
     parts = re.split(r'<a id="counter-example-(\d+)"></a>', COUNTER_EXAMPLES.read_text(encoding="utf-8"))
@@ -169,6 +180,32 @@ def test_each_word_of_the_glossary_is_there_once_in_order() -> None:
 )
 def test_what_counts_as_a_citation(text: str, found: list[tuple[str, int]]) -> None:
     assert cited(text) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "whole", "why"),
+    [
+        ("tidelock rows list shop.yaml --limit 3", True, ""),
+        ("tidelock rows list", False, ""),
+        ("tidelock rows list", True, "Missing"),
+        ("tidelock rows lst", False, "no command 'lst'"),
+        ("tidelock run FEED --until", False, "no option --until"),
+        ("tidelock run a.yaml b.yaml", True, "b.yaml"),
+        ("tidelock bench chaos --minutes 60", True, ""),
+        ("tidelock bench chaos --hours 1", False, "no option --hours"),
+        ("tidelock simulate --sees 3", True, "--sees"),
+    ],
+)
+def test_what_is_a_command_line(line: str, whole: bool, why: str) -> None:
+    told = refusal(line, whole=whole)
+    assert (why in told) if why else not told
+
+
+def test_command_lines_are_found_in_blocks_and_in_prose() -> None:
+    block = "PW=x .venv/bin/tidelock run a.yaml \\\n  --json | cat  # so\nw1$ tidelock check b\n"
+    page = f"`tidelock run` and\n```sh\n{block}```\n"
+    assert list(in_blocks(page)) == ["tidelock run a.yaml    --json", "tidelock check b"]
+    assert list(in_prose(page)) == ["tidelock run"]
 
 
 def test_what_does_not_resolve_is_told() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tidelock.adapters.app.embedded_log import EmbeddedLog
+from tidelock.adapters.app.journal_fault import JournalFault
 from tidelock.adapters.app.pulse import Pulse
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
 from tidelock.adapters.checks.refusals import refusals, tables_there
@@ -32,6 +33,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
+from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.row_copy.copier import SparkCopier
 from tidelock.adapters.runtime import long_statement
@@ -42,6 +44,7 @@ from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.permit_watch import PermitWatch
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
+from tidelock.adapters.runtime.service_watch import ServiceWatch
 from tidelock.adapters.runtime.slot_watch import SlotWatch
 from tidelock.adapters.runtime.throttle import Throttle
 from tidelock.adapters.wiring.capture import CaptureProcess
@@ -77,16 +80,19 @@ async def run(
     *,
     by_force: bool = False,
     socket: str = "",
+    manager: ServiceManager | None = None,
 ) -> int:
     """Runs a feed and returns its exit code (design 9).
 
     `capture`: a process that was started early, see above.  `by_force`: take the feed over from a live run.
-    `socket`: path of a Unix socket that serves what `http` does.  Raises SourceError, TargetError, RunsAlready: the
-    operator must correct something first.  A server that says itself that it cannot now is asked again.
+    `socket`: path of a Unix socket that serves what `http` does.  `manager`: is told of the run.
+
+    Raises SourceError, TargetError, RunsAlready: the operator must correct something first.  A server that says itself
+    that it cannot now is asked again.
     """
     calm()
     claim = Claim.new(feed.schema, feed.name)
-    life = _Life(Pulse(feed, claim), SlotWatch(feed.source_url), socket)
+    life = _Life(Pulse(feed, claim), SlotWatch(feed.source_url), socket, manager)
     try:
         with heard(life.stop):
             while True:
@@ -120,7 +126,7 @@ class _Life:
     `has_run`: this process has had the feed.  `stream_idle_us`: of the next machine, in microseconds (`StepDown`).
     """
 
-    def __init__(self, pulse: Pulse, slot: SlotWatch, socket: str = "") -> None:
+    def __init__(self, pulse: Pulse, slot: SlotWatch, socket: str, manager: ServiceManager | None) -> None:
         self.pulse = pulse
         self.slot = slot
         self.shell: Shell | None = None
@@ -133,6 +139,9 @@ class _Life:
         self._between = Sample()  # two machines
         self._http = contextlib.AsyncExitStack()
         self._serves = False
+        self._manager = manager or ServiceManager({})
+        watch = ServiceWatch(self._manager, lambda: [self.shell] if self.shell is not None else [])
+        self._signs = asyncio.get_running_loop().create_task(watch.run())
         self._task = asyncio.current_task()
 
     async def serve(self, feed: Feed) -> None:
@@ -153,11 +162,17 @@ class _Life:
         """Notes that no machine runs, because that end cannot be reached."""
         self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
 
+    def begin(self, shell: Shell) -> None:
+        """Notes the shell that runs the feed from now on."""
+        self.shell = shell
+        self._manager.ready()
+
     async def end(self) -> None:
-        """Ends the sign of life, HTTP and the watch."""
+        """Ends the signs of life, HTTP and the watch."""
         await self._http.aclose()
         await self.slot.end()
         await self.pulse.end()
+        self._signs.cancel()
 
     def let_go(self) -> None:
         """Drops every reference to a shell that is over: its machine may hold all rows that were in flight."""
@@ -169,6 +184,7 @@ class _Life:
 
     def stop(self) -> None:
         """Stops the run once what is in flight is finished; at once before anything is."""
+        self._manager.stopping()
         if self.shell is not None:
             self.shell.stop()
         elif not self.told_to_stop and self._task is not None:
@@ -256,7 +272,7 @@ async def _run(
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Overview) else None)
     options = options_of(feed, tables, life.stream_idle_us)
     machine = ApplyMachine(options)
-    fault = _JournalFault(feed, life, progress)
+    fault = JournalFault(feed, lambda: life.shell, progress)
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
@@ -296,7 +312,7 @@ async def _run(
     sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds, life.slot.shown)
     life.slot.begin()
     await life.serve(feed)
-    life.shell = shell
+    life.begin(shell)
     permit = PermitWatch(feed, shell, log, machine.status, progress.message) if feed.permit else None
     word = (lambda: permit.word) if permit is not None else None
     life.pulse.watch(shell.displaced, lambda: shell.unanswered, word, lambda: sampler.latest.lag_seconds)
@@ -314,25 +330,6 @@ async def _run(
         await asyncio.gather(reporter, return_exceptions=True)
     code = _ending(machine, shell, progress)
     return OPERATOR if fault.stopped and code in (OK, AGAIN) else code
-
-
-class _JournalFault:
-    """Decides what happens when the disk does not take the journal: the feed goes on without it, or stops, as the YAML
-    says.
-    """
-
-    def __init__(self, feed: Feed, life: _Life, progress: Progress) -> None:
-        self.stopped = False
-        self._feed = feed
-        self._life = life
-        self._progress = progress
-
-    def __call__(self, problem: str) -> None:
-        self.stopped = self._feed.journal_fault == "stop"
-        then = "the feed stops" if self.stopped else "the feed goes on without it"
-        self._progress.message(f"{problem}; {then} (`journal_fault`). What it holds so far can be replayed")
-        if self.stopped and self._life.shell is not None:
-            self._life.shell.stop()
 
 
 async def _look(feed: Feed) -> Overview | SourceError:

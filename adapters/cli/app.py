@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer._completion_classes import completion_init
 
 from tidelock.adapters.cli.conflicts import conflicts
 from tidelock.adapters.cli.edit_app import add_table, drop_table, edit
@@ -16,6 +17,7 @@ from tidelock.adapters.cli.pair_app import pair
 from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 from tidelock.adapters.cli.rows_app import rows
 
+completion_init()  # for the shells' completions in `packages/`; no option edits anybody's start-up files
 REST = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 app = typer.Typer(

@@ -28,8 +28,10 @@ def run(
         if take_over:
             raise CommandError(f"{path}: a feed with a Hive target knows no --take-over")
         return _hive(feed, until_caught_up, json)
+    from tidelock.adapters.process.service_manager import ServiceManager
     from tidelock.adapters.wiring.capture import CaptureProcess
 
+    manager = ServiceManager()
     capture = CaptureProcess(feed.source_url)  # it imports while we do
     import uvloop
 
@@ -39,8 +41,9 @@ def run(
 
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
+    work = run_feed(feed, until_caught_up, progress, capture, by_force=take_over, socket=socket, manager=manager)
     try:
-        return uvloop.run(run_feed(feed, until_caught_up, progress, capture, by_force=take_over, socket=socket))
+        return uvloop.run(work)
     finally:
         progress.close()
 
@@ -48,12 +51,14 @@ def run(
 def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
     from tidelock.adapters.cli.termination import terminated
     from tidelock.adapters.hive.run import run as run_feed
+    from tidelock.adapters.process.service_manager import ServiceManager
     from tidelock.adapters.runtime.progress import progress_on
 
+    manager = ServiceManager()
     progress = progress_on(sys.stdout, feed.name, json)
     try:
         with terminated():
-            return run_feed(feed, until_caught_up, progress)
+            return run_feed(feed, until_caught_up, progress, manager)
     finally:
         progress.close()
 
@@ -66,13 +71,15 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool, socket: str 
     import uvloop
 
     from tidelock.adapters.compiled import forms as compiled_forms
+    from tidelock.adapters.process.service_manager import ServiceManager
     from tidelock.adapters.runtime.progress import progress_on
     from tidelock.adapters.workers.worker_main import work
 
+    manager = ServiceManager()
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
     try:
-        return uvloop.run(work(feed, name, until_caught_up, progress, socket))
+        return uvloop.run(work(feed, name, until_caught_up, progress, socket, manager))
     finally:
         progress.close()
 

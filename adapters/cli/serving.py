@@ -16,6 +16,7 @@ def serve(folder: str, http: str, token_file: str) -> int:
     from tidelock.adapters.api.tokens import Tokens
     from tidelock.adapters.fleet.screen import screen_on
     from tidelock.adapters.fleet.supervisor import Supervisor
+    from tidelock.adapters.process.service_manager import ServiceManager
 
     if not Path(folder).is_dir():
         raise CommandError(f"{folder} is no folder", "Give the folder that holds the feeds' YAML files")
@@ -30,7 +31,7 @@ def serve(folder: str, http: str, token_file: str) -> int:
     guard = Guard(host, Tokens(Path(token_file)) if token_file else None)
     screen = screen_on(sys.stdout)
     place = Path(folder).resolve()
-    supervisor = Supervisor(place, screen, terminal=sys.stdout.isatty())
+    supervisor = Supervisor(place, screen, terminal=sys.stdout.isatty(), manager=ServiceManager())
     try:
         with served((host, port), supervisor, guard, place) if http else nullcontext(0) as number:
             if http:

@@ -23,6 +23,7 @@ from tidelock.adapters.fleet.member import Member
 from tidelock.adapters.fleet.screen import Screen
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.service_manager import ServiceManager
 
 TURN_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 5.0
@@ -35,9 +36,13 @@ Wish: TypeAlias = Literal["start", "stop", "restart"]
 class Supervisor:
     """The fleet of one folder.  `members`: its feeds, by their files."""
 
-    def __init__(self, folder: Path, screen: Screen, *, terminal: bool) -> None:
-        """`terminal`: it is one's foreground command, and SIGHUP says that this was closed."""
+    def __init__(
+        self, folder: Path, screen: Screen, *, terminal: bool, manager: ServiceManager | None = None
+    ) -> None:
+        """`terminal`: it is one's foreground command, and SIGHUP says that this was closed.  `manager`: is told how the
+        fleet is."""
         self.members: dict[Path, Member] = {}
+        self._manager = manager or ServiceManager({})
         self._folder = Folder(folder)
         self._screen, self._terminal = screen, terminal
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -52,9 +57,11 @@ class Supervisor:
         """Runs until told to stop; returns the exit code.  Raises OSError where the folder cannot be read at first."""
         with self._sockets, self._pool, self._heard():
             self._look()
+            self._manager.ready()
             try:
                 while not self._over():
                     self._turn()
+                    self._manager.alive()
             finally:
                 for one in self.members.values():
                     one.kill()
@@ -208,6 +215,7 @@ class Supervisor:
     def _stop(self) -> None:
         if not self._stopping:
             self._stopping = time.monotonic()
+            self._manager.stopping()
             self._screen.say("", "told to stop: all feeds end in order")
             for one in self.members.values():
                 one.stop()

@@ -38,9 +38,11 @@ from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.table_form import KnownForms
+from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
 from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.runtime.service_watch import ServiceWatch
 from tidelock.adapters.spark_stream.log import ChangesError, UntoldValue
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
@@ -58,11 +60,23 @@ AGAIN_SECONDS: Final = 2.0
 _DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
 
 
-def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
-    """Runs the feed and returns its exit code (design 9).  Raises Missing, SparkFailed, SourceError, Broken, Taken."""
+def run(feed: Feed, until_caught_up: bool, progress: Progress, manager: ServiceManager) -> int:
+    """Runs the feed and returns its exit code (design 9).  `manager`: is told of the run.
+
+    Raises Missing, SparkFailed, SourceError, Broken, Taken.
+    """
     with opened(feed) as hive, tempfile.TemporaryDirectory(prefix="tidelock-spool-") as folder:
         hive.unstage()  # of a run that was killed
-        return asyncio.run(Follower(feed, hive, Path(folder), progress).run(until_caught_up))
+        return asyncio.run(_watched(Follower(feed, hive, Path(folder), progress, manager), until_caught_up, manager))
+
+
+async def _watched(follower: Follower, until_caught_up: bool, manager: ServiceManager) -> int:
+    """Runs with signs of life: here the event loop is what is alive, as merges are in threads."""
+    signs = asyncio.get_running_loop().create_task(ServiceWatch(manager, tuple).run())
+    try:
+        return await follower.run(until_caught_up)
+    finally:
+        signs.cancel()
 
 
 class FirstRunRefused(Exception):
@@ -77,7 +91,10 @@ class FirstRunRefused(Exception):
 class Follower:
     """Follows one feed into one warehouse.  Raises SourceError, Broken, Taken."""
 
-    def __init__(self, feed: Feed, hive: OpenedHive, folder: Path, progress: Progress) -> None:
+    def __init__(
+        self, feed: Feed, hive: OpenedHive, folder: Path, progress: Progress, manager: ServiceManager | None = None
+    ) -> None:
+        self._manager = manager or ServiceManager({})
         self._feed, self._hive, self._folder, self._progress = feed, hive, folder, progress
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._stopped = asyncio.Event()
@@ -93,12 +110,13 @@ class Follower:
     async def run(self, until_caught_up: bool) -> int:
         """Runs until stopped or caught up; returns the exit code."""
         source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
-        with heard(self._stopped.set):
+        with heard(self._stop):
             self._manifest = await asyncio.to_thread(self._hive.merger.begin, lambda: self._first(source))
             if not await asyncio.to_thread(self._copied):
                 return OK
             self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
             await asyncio.to_thread(self._store)
+            self._manager.ready()
             self._goal = self._goal_of(source) if until_caught_up else None
             self._forms = KnownForms(self._manifest.forms)
             self._begin(self._manifest.position)
@@ -108,6 +126,10 @@ class Follower:
                     break
         await self._merged()
         return OK
+
+    def _stop(self) -> None:
+        self._manager.stopping()
+        self._stopped.set()
 
     # ------------------------------------------------------------------ rows that were there before
 

@@ -41,7 +41,7 @@ class Shell:
 
     `ended`: set when the feed halted, stepped down, caught up, was told to stop, or cannot begin (`refusal`).
     `held`: why its permit lets it apply nothing; '' while it may.  `throttled`: why it holds for the target's sake.
-    `wished`: no operator has paused it.
+    `wished`: no operator has paused it.  `turns`: of its loop so far; `turning`: that loop has begun and not ended.
     """
 
     def __init__(
@@ -81,6 +81,8 @@ class Shell:
         self._room.set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopping = False
+        self.turns = 0
+        self.turning = False
         self.held = ""
         self.throttled = ""
         self._resting = False
@@ -115,8 +117,10 @@ class Shell:
         Raises whatever a sink raises: that is a bug, and the process must not go on.
         """
         beginning = self._start(self._begin(start, further))
+        self.turning = True
         try:
             while not self.ended.is_set():
+                self.turns += 1
                 self._step()
                 if self.ended.is_set() or (self.stopping and not self.machine.under_way):
                     break
@@ -127,6 +131,7 @@ class Shell:
                     await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
                 self._raise_failures()
         finally:
+            self.turning = False
             beginning.cancel()
             await self._close()
 

@@ -110,6 +110,11 @@ class GroupRunner:
         return f"group {self.number} of feed {self._feed.name}"
 
     @property
+    def shell(self) -> Shell | None:
+        """The shell of its present life, or of the last one."""
+        return self._shell
+
+    @property
     def totals(self) -> Totals:
         """The counters of all its lives here."""
         return self._past + Totals.of(self.latest, self.fenced)

@@ -13,8 +13,10 @@ from tidelock.adapters.operator.copies import unfinished
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.runtime.service_watch import ServiceWatch
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
 from tidelock.adapters.workers.worker import NoRecordsReceived, Worker
 from tidelock.engine.model.records import Position
@@ -25,8 +27,16 @@ SAMPLE_SECONDS: Final = 0.25
 STOP_SECONDS: Final = 30.0
 
 
-async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress, socket: str = "") -> int:
+async def work(
+    feed: Feed,
+    name: str,
+    until_caught_up: bool,
+    progress: Progress,
+    socket: str = "",
+    manager: ServiceManager | None = None,
+) -> int:
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
+    `manager`: is told of it.
 
     Raises LogError, NameTaken, SourceError: the operator must correct something first.
     """
@@ -36,16 +46,25 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress,
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
     worker = Worker(feed, name, watched=True, http_socket=socket)
-    stop = asyncio.Event()
-    show = asyncio.get_running_loop().create_task(_show(worker, progress))
-    with heard(stop.set):
+    stop, manager = asyncio.Event(), manager or ServiceManager({})
+    loop = asyncio.get_running_loop()
+    watch = ServiceWatch(manager, lambda: [one.shell for one in worker.groups.values() if one.shell is not None])
+    shown = [loop.create_task(_show(worker, progress)), loop.create_task(watch.run())]
+
+    def told_to_stop() -> None:
+        manager.stopping()
+        stop.set()
+
+    with heard(told_to_stop):
         try:
             await worker.begin()
             await worker.app.start()
+            manager.ready()
             return await _until(worker, stop, goal, progress)
         finally:
-            show.cancel()
-            await asyncio.gather(show, return_exceptions=True)
+            for task in shown:
+                task.cancel()
+            await asyncio.gather(*shown, return_exceptions=True)
             await _stopped(worker)
 
 

@@ -1,0 +1,1 @@
+complete --command tidelock --no-files --arguments "(env _TIDELOCK_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) tidelock)" --condition "env _TIDELOCK_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) tidelock"
