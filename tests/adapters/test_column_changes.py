@@ -213,7 +213,7 @@ def test_what_ran_is_done_and_a_type_of_the_targets_own_stays() -> None:
 
 @pytest.mark.parametrize(
     ("type_", "new", "would"),
-    [("bytea", "varbinary(20)", ""), ("text", "varchar(20)", ""), ("bigint", "int", ""), ("smallint", "int", "integer")],
+    [("bytea", "varbinary(9)", ""), ("text", "varchar(9)", ""), ("bigint", "int", ""), ("smallint", "int", "integer")],
 )
 def test_a_halt_shows_no_other_type_where_the_target_has_one_that_holds_all(type_: str, new: str, would: str) -> None:
     """The type of before is not known, as at the beginning of a feed."""

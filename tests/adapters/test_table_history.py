@@ -177,7 +177,8 @@ def test_a_later_look_holds_from_the_last_statement_about_the_table() -> None:
     former(made, at(400), "ALTER TABLE t ADD INDEX i (a)")
     made.met({}, at(520))
     made.met({}, at(560))
-    assert told(forms := made.take_learned()) == [(400, False), (400, True)]
+    forms = made.take_learned()
+    assert told(forms) == [(400, False), (400, True)]
     assert former(history(seen(at(900), NEW), at(300), forms), at(350)) is None
     assert former(history(seen(at(900), NEW), at(450), forms), at(470)) == NEW
 
@@ -239,7 +240,8 @@ def test_the_places_of_a_server_that_was_switched_to_begin_with_its_own_proof() 
 def test_of_what_is_kept_holds_the_last_form_of_this_server() -> None:
     first = history(seen(at(100), OLD), at(100))
     former(first, at(400), "ALTER TABLE t ADD d int AS (a + 1)")
-    assert former(history(seen(at(900), NEW), at(450), forms := first.take_learned()), at(470)) is None
+    forms = first.take_learned()
+    assert former(history(seen(at(900), NEW), at(450), forms), at(470)) is None
     assert former(history(seen(at(900), NEW), at(200), forms), at(250)) == OLD
     assert former(history(seen(at(900, "two"), NEW, "two"), at(200, "two"), forms), at(250, "two")) is None
     assert former(history(seen(at(900), NEW), Position("bin.000002", 200), forms), at(250)) is None
@@ -274,6 +276,7 @@ def test_the_character_set_that_rows_tell_is_learned_and_stays() -> None:
     former(made, at(600), "CREATE TABLE t (id int, a varchar(9))")
     for charset, place in (("", at(650)), ("latin1", at(700)), ("utf8mb4", at(750))):
         made.met({1: Shape(T, (Column("a", Kind.TEXT, length=9, charset=charset),))}, place)
-    assert told(forms := made.take_learned()) == [(600, True), (700, True)]
+    forms = made.take_learned()
+    assert told(forms) == [(600, True), (700, True)]
     again = former(history(seen(at(900), OLD), at(800), forms), at(850))
     assert again is not None and again.charset == "latin1"
