@@ -33,7 +33,8 @@ def form(columns: Columns, ever: int = 3, computed: Columns = NONE) -> Form:
 def now(columns: Columns, ever: int, computed: Columns = NONE) -> RelationCatalogue:
     facts = {name: ColumnFacts(number, fill=str(number)) for name, number in {**columns, **computed}.items()}
     types = {23: PostgresType(23, "pg_catalog", "int4")}
-    return RelationCatalogue(types, ("id",), columns=facts, computed=tuple((n, at, "1") for n, at in computed.items()), ever=ever)
+    generated = tuple((name, number, "1") for name, number in computed.items())
+    return RelationCatalogue(types, ("id",), columns=facts, computed=generated, ever=ever)
 
 
 CERTAIN = {

@@ -52,10 +52,13 @@ class FormColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Form(msgspec.Struct, frozen=True, array_like=True):
-    """Form of a table, by which the next relation message of the same oid is judged.  `computed`: its generated
-    columns, which no message has.  `ever`: how many columns it has had so far, at least; 0: the numbers of its columns
-    are those of their names at some time later, and say nothing for certain.  `facts`: what else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
-    trigger that tells each change of it, so that it holds until a command's message tells another one."""
+    """Form of a table, by which the next relation message of the same oid is judged.
+
+    `computed`: its generated columns, which no message has.  `ever`: how many columns it has had so far, at least; 0:
+    the numbers of its columns are those that their names had at some time later, and make nothing certain.  `facts`:
+    what else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
+    trigger that tells each change of it, so that it holds until a command's message tells another one.
+    """
 
     oid: int
     name: TableName
