@@ -111,7 +111,9 @@ class SourceLog:
                 head = self._head(" ".join([number, *(k for k in kinds if k == "resent")]))
                 kind = " ".join(k for k in kinds if k != "resent")
                 names = tuple(TableName("shop", name) for name in table.split(","))
-                ddl = Ddl("shop", f"{kind} {table}", head.source, head.number, DdlKind(kind), names)
+                ddl = Ddl(
+                    "shop", f"{kind} {table}", head.source, head.number, DdlKind(kind), names, targets=names
+                )
             case "moved":
                 head = self._head(f"0 {rest}")
             case _:

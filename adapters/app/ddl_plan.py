@@ -22,8 +22,9 @@ from tidelock.adapters.ddl.exchanged import clauses_of, exchanges
 from tidelock.adapters.ddl.file_tables import FileTables
 from tidelock.adapters.ddl.former_tables import moved
 from tidelock.adapters.ddl.lexer import NotPlain, tokens
+from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation, RenameTable
-from tidelock.adapters.ddl.parser import added, created
+from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.shadow_forms import former_of
 from tidelock.adapters.ddl.shadows import Shadows, noted
@@ -164,7 +165,7 @@ class _Plan:
 
     def _note(self, ddl: Ddl, done: list[Operation]) -> None:
         if ddl.kind is DdlKind.CREATE_TABLE:
-            self._tables.made(created(plain(ddl, "CREATE", "TABLE"), ddl.schema))
+            self._tables.made(read_table(plain(ddl, "CREATE", "TABLE"), ddl.schema))
         elif ddl.kind is DdlKind.ADD_COLUMN:
             name, columns = added(plain(ddl, "ALTER", "TABLE"), ddl.schema)
             self._tables.added(name, [new.column for new in columns])

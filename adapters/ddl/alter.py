@@ -13,7 +13,6 @@ from tidelock.adapters.ddl.changed_defaults import read_default
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import (
     AddColumn,
-    AddIndex,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -22,22 +21,26 @@ from tidelock.adapters.ddl.operations import (
     DropIndex,
     Dropped,
     DropPrimaryKey,
-    IndexSort,
     NotCarried,
     RenameColumn,
     RenameIndex,
     Rowless,
+    indexing,
 )
 from tidelock.adapters.ddl.parser import keyed_column, table_name
 from tidelock.adapters.ddl.table_parts import (
+    PLAIN_INDEXES,
     foreign_key,
-    index_options,
-    index_parts,
+    index_behind,
+    index_method,
+    is_column,
     past_check,
     past_wait,
+    plain_index,
     primary_key,
     unique_key,
 )
+from tidelock.adapters.ports.definition import PlainIndex
 
 _STORAGE: Final = frozenset((
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
@@ -48,8 +51,6 @@ _STORAGE: Final = frozenset((
 ))  # fmt: skip
 """Options of a table that change no row."""
 _ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
-_SORTS: Final[tuple[IndexSort, ...]] = ("FULLTEXT", "SPATIAL", "VECTOR")
-_INDEXES: Final = ("INDEX", "KEY", *_SORTS)
 
 
 def altered(reader: Reader, schema: str) -> AlterTable:
@@ -69,7 +70,7 @@ def altered(reader: Reader, schema: str) -> AlterTable:
 def index_made(reader: Reader, schema: str) -> AlterTable:
     """Reads a statement after `CREATE`, about an index.  Raises NotPlain."""
     unique = reader.take("UNIQUE")
-    what = _sort(reader)
+    method = index_method(reader)
     reader.expect("INDEX")
     reader.take("IF", "NOT", "EXISTS")
     name = reader.name()
@@ -77,7 +78,7 @@ def index_made(reader: Reader, schema: str) -> AlterTable:
         reader.name()
     reader.expect("ON")
     table = table_name(reader, schema)
-    clause = _unique(reader, name) if unique else _index(reader, name, what)
+    clause = _unique(reader, name) if unique else _index(index_behind(reader, name, method))
     for option in ("ALGORITHM", "LOCK"):
         if reader.take(option):
             reader.take("=")
@@ -147,12 +148,8 @@ def _add(reader: Reader) -> list[Clause]:
 
 def _added(reader: Reader) -> list[Clause]:
     """Reads one column, index or constraint."""
-    if reader.peek() in _INDEXES and not _is_column(reader):
-        what = _sort(reader)
-        reader.take("INDEX") or reader.take("KEY")
-        reader.take("IF", "NOT", "EXISTS")
-        name = reader.name() if reader.peek() not in ("(", "USING") else ""
-        return [_index(reader, name, what)]
+    if reader.peek() in PLAIN_INDEXES and not is_column(reader):
+        return [_index(plain_index(reader))]
     name = ""
     if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         reader.take("IF", "NOT", "EXISTS")
@@ -179,38 +176,8 @@ def _added(reader: Reader) -> list[Clause]:
     return [AddColumn(new), *keys, *([AddUnique(columns[0], columns)] if keyed == "unique" else [])]
 
 
-def _is_column(reader: Reader) -> bool:
-    """Tells whether VECTOR is a column's name here, as MySQL allows."""
-    return reader.peek() == "VECTOR" and reader.peek(1) not in ("KEY", "INDEX")
-
-
-def _sort(reader: Reader) -> IndexSort:
-    for word in _SORTS:
-        if reader.take(word):
-            return word
-    return ""
-
-
-def _index(reader: Reader, name: str, what: IndexSort) -> Clause:
-    """Reads the parts of an index behind its name, with its options.  One that is not understood is gone past: a target
-    need not have it."""
-    mark = reader.mark()
-    try:
-        if reader.take("USING"):
-            reader.name()
-        parts = index_parts(reader)
-        index_options(reader)
-    except NotPlain:
-        parts = ()
-    if parts and (reader.ended or reader.peek() in (",", ")", "ALGORITHM", "LOCK", "WAIT", "NOWAIT")):
-        return AddIndex(name, parts, what)
-    reader.return_to(mark)
-    while not reader.ended and reader.peek() not in (",", ")"):
-        if reader.peek() == "(":
-            reader.skip_group()
-        else:
-            reader.next()
-    return Rowless("an index that is not understood")
+def _index(found: PlainIndex | None) -> Clause:
+    return indexing(found) if found is not None else Rowless("an index that is not understood")
 
 
 def _unique(reader: Reader, name: str) -> Clause:

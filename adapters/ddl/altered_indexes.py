@@ -78,7 +78,7 @@ class AlteredIndexes:
         NotFollowed."""
         match clause:
             case AddIndex():
-                return self._added(clause)
+                return self.added(clause)
             case AddUnique():
                 return self._unique(clause, columns)
             case DropIndex():
@@ -88,7 +88,8 @@ class AlteredIndexes:
 
     # ------------------------------------------------------------------ ADD
 
-    def _added(self, clause: AddIndex) -> Words:
+    def added(self, clause: AddIndex) -> Words:
+        """Returns what makes an index that is not unique, unless it is there or the target goes without."""
         words = f"{clause.what} INDEX".strip()
         shown = f"{words} {clause.name or 'without a name'} of {self._source}"
         try:

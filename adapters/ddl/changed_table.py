@@ -113,14 +113,19 @@ class ChangedTable:
 
     # ------------------------------------------------------------------ what is open
 
-    def _type_is_open(self, column: TargetColumn, old: FormerColumn, new: SourceColumn) -> bool:
-        """Tells whether the target has the type of before.  Raises NotFollowed where it has neither."""
-        before, after = (self._type(one) for one in (_as_source(old), new))
+    def _type_is_open(self, column: TargetColumn, old: FormerColumn | None, new: SourceColumn) -> bool:
+        """Tells whether the target has the type of before; where that is not known, whether it has one that does not
+        hold every new value.  Raises NotFollowed where it has neither."""
+        after = self._type(new)
         if self._is_same(column.type, after):
             return False
+        holds = not compatible(new.column, column, self._dialect, new.type)
+        if old is None:
+            return not holds
+        before = self._type(_as_source(old))
         if self._is_same(column.type, before):
             return True
-        if not compatible(new.column, column, self._dialect, new.type):
+        if holds:
             return False
         raise NotFollowed(f"{self._place} has {column.name} as {column.type}, neither as {before} nor as {after}")
 
@@ -143,8 +148,8 @@ class ChangedTable:
     def _words(
         self, clause: ChangeColumn, old: FormerColumn | None, column: TargetColumn, to: str
     ) -> list[tuple[int, str]]:
-        """Returns what is open.  `old`: None where it is not known, so that all is."""
-        type_open = old is None or self._type_is_open(column, old, clause.new)
+        """Returns what is open.  `old`: None where it is not known."""
+        type_open = self._type_is_open(column, old, clause.new)
         if self._dialect == "postgres":
             return self._of_postgres(clause, old, column, to, type_open)
         texts = self._text_words(old, column, clause.new)

@@ -26,8 +26,9 @@ import msgspec
 
 from tidelock.adapters.ddl.alter import altered
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
+from tidelock.adapters.ddl.made_table import created
 from tidelock.adapters.ddl.operations import OPTIONAL, AlterTable, NotCarried, Operation, Rowless
-from tidelock.adapters.ddl.parser import added, created, table_name
+from tidelock.adapters.ddl.parser import added, table_name
 from tidelock.adapters.ddl.statement import operations, plain, reader_of
 from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.engine.model.records import TableName

@@ -30,8 +30,9 @@ from tidelock.adapters.ddl.operations import (
     RenameTable,
     SetDefault,
 )
-from tidelock.adapters.schema.create_table import column_type, index_name
-from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.ddl.table_making import column_at
+from tidelock.adapters.schema.create_table import index_name
+from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import SecondaryIndex, TargetColumn, TargetTable, UniqueKey
 
@@ -44,16 +45,17 @@ class FileTables:
         self.assumed: list[TableName] = []
         self._dialect, self._target_name = dialect, target_name
 
-    def made(self, source: SourceTable) -> None:
+    def made(self, made: CreateTable) -> None:
         """Note that a table is there, made by CREATE TABLE."""
-        name = self._target_name(source.name)
+        source, name = made.made, self._target_name(made.table)
         uniques = tuple(
             replace(unique, name=self._primary(name) if unique.name == "PRIMARY" else self._index(name, unique.name))
             for unique in source.uniques
             if not unique.opaque
         )
         columns = tuple(map(self._column, source.columns))
-        self.tables[name] = TargetTable(name, columns, source.primary_key, uniques)
+        plain = tuple(SecondaryIndex(self._index(name, index.name)) for index in made.indexes)
+        self.tables[name] = TargetTable(name, columns, source.primary_key, uniques, plain_indexes=plain)
 
     def assume(self, operations: Sequence[Operation]) -> None:
         """Take tables that the file has not made to be as these operations need them."""
@@ -86,7 +88,7 @@ class FileTables:
                         to = self._target_name(one.to)
                         self.tables[to] = replace(moved, name=to)
                 case CreateTable():
-                    self.made(one.made)
+                    self.made(one)
                 case CreateLike():
                     self.tables[name] = replace(self.tables[self._target_name(one.like)], name=name)
                 case AlterTable():
@@ -101,12 +103,7 @@ class FileTables:
             self.tables[name] = replace(table, columns=(*table.columns, *map(self._column, columns)))
 
     def _column(self, column: SourceColumn) -> TargetColumn:
-        bare = replace(column, column=replace(column.column, charset=""), collation="")
-        texts = column.collation or column.column.charset  # a set without its collation: any of it
-        return TargetColumn(
-            column.name, column_type(bare, self._dialect), nullable=column.nullable,
-            collation=texts if self._dialect == "mysql" else "",
-        )  # fmt: skip
+        return column_at(column, self._dialect)
 
     def _altered(self, table: TargetTable, clause: Clause) -> TargetTable:
         match clause:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ddl.added_columns import JSON
 from tidelock.adapters.ddl.altered_table import alter_table
 from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.exchanged import altered_by_exchange, exchanges
@@ -18,9 +17,9 @@ from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations
+from tidelock.adapters.ddl.table_making import making
 from tidelock.adapters.ddl.told import indexed, told_before, told_columns, with_keys_of_new
-from tidelock.adapters.schema.create_table import create_table, identifier, qualified
-from tidelock.adapters.schema.source_table import projected
+from tidelock.adapters.schema.create_table import identifier, qualified
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.model.schema_change import Ddl
@@ -88,12 +87,11 @@ class _Followed:
         table = self._taken(made.table)
         if table is None or not self._rules.admits(made.kind, "CREATE TABLE"):
             return []
-        place, source = self._target_name(table), made.made
+        place = self._target_name(table)
         if place in self._tables and self._rules.policy.of("drop_table") != "apply":
             raise NotFollowed(f"the target has {place} still, which it keeps: its rows would be of both")
-        if (rule := self._rules.select(table)) is not None:
-            source = projected(source, rule.columns, lambda _: {})
-        return create_table(source, place, self._dialect, JSON[self._dialect], others=self._tables)
+        others = {name: there for name, there in self._tables.items() if name != place}
+        return making(made, table, place, self._dialect, self._rules, others)
 
     def _made_like(self, made: CreateLike) -> list[str]:
         table = self._taken(made.table)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXTS
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
+from tidelock.adapters.ddl.made_table import created
 from tidelock.adapters.ddl.operations import (
     AddColumn,
     AddIndex,
@@ -32,7 +33,7 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
     SetDefault,
 )
-from tidelock.adapters.ddl.parser import added, created
+from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import TableName

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
 from tidelock.adapters.ddl.parser import NewColumn
-from tidelock.adapters.ports.definition import Default, IndexPart
+from tidelock.adapters.ports.definition import Default, IndexPart, PlainIndex
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import TableName
 
@@ -41,9 +42,12 @@ class RenameTable(msgspec.Struct, frozen=True):
 
 
 class CreateTable(msgspec.Struct, frozen=True):
-    """A table is made without rows, of the columns that it names."""
+    """A table is made without rows, of the columns that it names.  `indexes`: those that are not unique.  `defaults`:
+    by column, where they are understood."""
 
     made: SourceTable
+    indexes: tuple[AddIndex, ...] = ()
+    defaults: Mapping[str, Default] = {}
     kind: Kind = "create_table"
 
     @property
@@ -134,6 +138,12 @@ class AddIndex(msgspec.Struct, frozen=True):
     parts: tuple[IndexPart, ...]
     what: IndexSort = ""
     kind: Kind = "indexes"
+
+
+def indexing(index: PlainIndex) -> AddIndex:
+    """Returns the operation that makes an index of the source's."""
+    sort = "" if index.method == "btree" else index.method.upper()
+    return AddIndex(index.name, index.parts, cast("IndexSort", sort))
 
 
 class SetDefault(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Parses the two kinds of table definition that are carried over from MySQL's and MariaDB's DDL.
+"""Parses columns of tables in MySQL's and MariaDB's DDL, as CREATE TABLE and ADD COLUMN have them.
 
 The grammar covers what is wholly understood.  Anything else raises `NotPlain`, and the feed halts on it.
 """
@@ -12,10 +12,10 @@ import msgspec
 from tidelock.adapters.ddl.column_types import column_type
 from tidelock.adapters.ddl.fills import check_fill, implicit
 from tidelock.adapters.ddl.lexer import Mark, NotPlain, Reader
-from tidelock.adapters.ddl.table_parts import options, past_check, references, table_part
-from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.ddl.table_parts import past_check, references
+from tidelock.adapters.ports.definition import Default
+from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import Column, Kind, TableName
-from tidelock.engine.model.schema import UniqueKey
 
 _PRESENT: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
@@ -29,19 +29,29 @@ class NewColumn(msgspec.Struct, frozen=True):
     present: bool = False
 
 
-class _Definition(msgspec.Struct):
-    """The clauses after a column's type."""
+class Definition(msgspec.Struct):
+    """The clauses after a column's type.  `moment`: the time of now as which a default is given, '' for none."""
 
     nullable: bool = True
     default: str | None = None
     computed: bool = False
     present: bool = False
+    moment: str = ""
     primary: bool = False
     unique: bool = False
     automatic: bool = False
     said_null: bool = False
     generated: bool = False
     binary: bool = False
+
+    @property
+    def told_default(self) -> Default | None:
+        """The default as far as it is understood; None for none."""
+        if self.generated or (self.computed and not self.moment):
+            return None
+        if self.moment:
+            return Default(expression=self.moment)
+        return None if self.default is None else Default(self.default)
 
 
 def table_name(reader: Reader, schema: str) -> TableName:
@@ -52,67 +62,6 @@ def table_name(reader: Reader, schema: str) -> TableName:
     if not schema:
         raise NotPlain("a table without a database")
     return TableName(schema, first)
-
-
-def created(reader: Reader, schema: str) -> SourceTable:
-    """Reads a definition after `CREATE TABLE`.  Raises NotPlain."""
-    reader.take("IF", "NOT", "EXISTS")
-    name = table_name(reader, schema)
-    reader.expect("(")
-    columns: list[SourceColumn] = []
-    uniques: list[UniqueKey] = []
-    while True:
-        if not table_part(reader, uniques):
-            column, definition = read_column(reader)
-            required = definition.primary or (definition.automatic and not definition.said_null)
-            nullable = definition.generated or (definition.nullable and not required)
-            columns.append(msgspec.structs.replace(column, nullable=nullable, generated=definition.generated))
-            if definition.primary:
-                uniques.append(UniqueKey("PRIMARY", (column.name,)))
-            if definition.unique:
-                uniques.append(UniqueKey("", (column.name,)))
-        if reader.take(")"):
-            break
-        reader.expect(",")
-    options(reader)
-    return _completed(name, columns, uniques)
-
-
-def _completed(name: TableName, columns: list[SourceColumn], uniques: list[UniqueKey]) -> SourceTable:
-    """Puts the primary key first and makes it NOT NULL.  Names compare without case, as at the server."""
-    by_name = {c.name.lower(): c.name for c in columns}
-    exact = []
-    for unique in uniques:
-        if any(c.lower() not in by_name for c in unique.columns):
-            raise NotPlain(f"a key over an unknown column of {name}")
-        exact.append(UniqueKey(unique.name, tuple(by_name[c.lower()] for c in unique.columns), unique.opaque))
-    exact = [_over_stored(unique, columns) for unique in _named(exact)]
-    exact.sort(key=lambda u: u.name != "PRIMARY")
-    key = exact[0].columns if exact and exact[0].name == "PRIMARY" else ()
-    if refused := next((u.opaque for u in exact if u.name == "PRIMARY" and u.opaque), ""):
-        raise NotPlain(f"a primary key {refused}")
-    required = tuple(msgspec.structs.replace(c, nullable=c.nullable and c.name not in key) for c in columns)
-    return SourceTable(name, required, tuple(exact))
-
-
-def _over_stored(unique: UniqueKey, columns: list[SourceColumn]) -> UniqueKey:
-    """Returns a unique index as one that the target leaves out where the source computes one of its columns."""
-    if unique.opaque or not any(column.generated and column.name in unique.columns for column in columns):
-        return unique
-    return msgspec.structs.replace(unique, opaque="over a generated column")
-
-
-def _named(uniques: list[UniqueKey]) -> list[UniqueKey]:
-    """Names what the statement does not: as the servers do, by the first column, with a number behind it."""
-    taken = {unique.name.lower() for unique in uniques}
-    made: list[UniqueKey] = []
-    for unique in uniques:
-        name, number = unique.name or unique.columns[0], 2
-        while not unique.name and name.lower() in taken:
-            name, number = f"{unique.columns[0]}_{number}", number + 1
-        taken.add(name.lower())
-        made.append(msgspec.structs.replace(unique, name=name))
-    return made
 
 
 def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
@@ -179,10 +128,10 @@ def keyed_column(reader: Reader) -> tuple[NewColumn, Literal["", "unique", "prim
     return NewColumn(msgspec.structs.replace(column, nullable=nullable), fill, present), key
 
 
-def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:
+def read_column(reader: Reader) -> tuple[SourceColumn, Definition]:
     name = reader.name()
     word = reader.next().upper
-    definition = _Definition()
+    definition = Definition()
     if word == "SERIAL":
         definition.automatic = definition.unique = True
         column, spelled = Column(name, Kind.INT, True, 8), "bigint unsigned"
@@ -206,7 +155,7 @@ def read_column(reader: Reader) -> tuple[SourceColumn, _Definition]:
     return SourceColumn(column, spelled, True, collation=collation), definition
 
 
-def _attribute(reader: Reader, definition: _Definition) -> None:
+def _attribute(reader: Reader, definition: Definition) -> None:
     if reader.take("NOT", "NULL"):
         definition.nullable = False
     elif reader.take("NULL"):
@@ -257,9 +206,9 @@ def _past_attribute(reader: Reader) -> None:
         raise NotPlain(reader.rest())
 
 
-def _default(reader: Reader, definition: _Definition) -> None:
+def _default(reader: Reader, definition: Definition) -> None:
     """Reads a default: a literal as text, NULL as None; the value of a function or an expression is not known."""
-    definition.default, definition.computed, definition.present = None, False, False
+    definition.default, definition.computed, definition.present, definition.moment = None, False, False, ""
     if reader.peek() == "(":
         reader.skip_group()
         definition.computed = True
@@ -275,6 +224,12 @@ def _default(reader: Reader, definition: _Definition) -> None:
     elif token.upper != "NULL":
         definition.computed = True
         definition.present = token.upper in _PRESENT
+        definition.moment = "current_timestamp" if definition.present else ""
         if not reader.take("(", ")") and reader.peek() == "(":
+            if not definition.present:
+                reader.skip_group()
+                return
             definition.present = False  # a fraction of a second
-            reader.skip_group()
+            reader.expect("(")
+            definition.moment += f"({reader.number()})"
+            reader.expect(")")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tidelock.adapters.ddl.alter import altered, index_dropped, index_made
 from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settings
+from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import CreateLike, CreateTable, DropTable, Operation, RenameTable
-from tidelock.adapters.ddl.parser import created, table_name
+from tidelock.adapters.ddl.parser import table_name
 from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.adapters.ddl.told import told_operations
 from tidelock.engine.model.schema_change import Ddl
@@ -37,8 +38,8 @@ def operations(ddl: Ddl) -> Sequence[Operation]:
     if reader.take("RENAME", "TABLE") or reader.take("RENAME", "TABLES"):
         return _renamed(reader, ddl.schema)
     if reader.take("CREATE", "OR", "REPLACE", "TABLE"):
-        made = created(reader, ddl.schema)
-        return [DropTable(made.name), CreateTable(made)]
+        made = read_table(reader, ddl.schema)
+        return [DropTable(made.table), made]
     if reader.take("CREATE", "TABLE"):
         return [_made(reader, ddl.schema)]
     if reader.take("DROP", "INDEX"):
@@ -95,7 +96,7 @@ def _made(reader: Reader, schema: str) -> CreateTable | CreateLike:
     grouped = reader.take("(")
     if not reader.take("LIKE"):
         reader.return_to(mark)
-        return CreateTable(created(reader, schema))
+        return read_table(reader, schema)
     like = table_name(reader, schema)
     if grouped:
         reader.expect(")")

@@ -8,37 +8,37 @@ from __future__ import annotations
 from typing import Final
 
 from tidelock.adapters.ddl.lexer import Mark, NotPlain, Reader
-from tidelock.adapters.ports.definition import IndexPart
+from tidelock.adapters.ports.definition import IndexPart, PlainIndex
 from tidelock.engine.model.schema import UniqueKey
 
 _CONSTRAINTS: Final = ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
-_PLAIN_INDEXES: Final = ("KEY", "INDEX", "FULLTEXT", "SPATIAL", "VECTOR")
+_SORTS: Final = ("FULLTEXT", "SPATIAL", "VECTOR")
+PLAIN_INDEXES: Final = ("KEY", "INDEX", *_SORTS)
+"""Words with which an index begins that is not unique."""
 # START TRANSACTION: a CREATE TABLE … SELECT of MySQL.  BINARY: a character set that makes text columns bytes.
 _REFUSED: Final = frozenset((
     "SELECT", "AS", "LIKE", "UNION", "IGNORE", "REPLACE", "TABLE", "VALUES", "START", "SYSTEM", "WITH", "BINARY",
 ))  # fmt: skip
 
 
-def table_part(reader: Reader, uniques: list[UniqueKey]) -> bool:
-    """Goes past an index or a constraint, if one comes next; adds one that is unique to `uniques`."""
+def table_part(reader: Reader, indexes: list[UniqueKey | PlainIndex]) -> bool:
+    """Goes past an index or a constraint, if one comes next; adds an index that is understood to `indexes`."""
     name = ""
     if reader.take("CONSTRAINT") and reader.peek() not in _CONSTRAINTS:
         name = reader.name()
     if reader.take("PRIMARY", "KEY"):
-        uniques.append(primary_key(reader))
+        indexes.append(primary_key(reader))
     elif reader.take("UNIQUE"):
         reader.take("KEY") or reader.take("INDEX")
         reader.take("IF", "NOT", "EXISTS")
         if reader.peek() not in ("(", "USING"):
             name = reader.name()
-        uniques.append(unique_key(reader, name))
+        indexes.append(unique_key(reader, name))
     elif reader.take("CHECK"):
         past_check(reader)
-    elif reader.peek() in _PLAIN_INDEXES and not _is_column(reader):
-        while reader.peek() != "(":
-            reader.name()
-        reader.skip_group()
-        index_options(reader)
+    elif reader.peek() in PLAIN_INDEXES and not is_column(reader):
+        if (index := plain_index(reader)) is not None:
+            indexes.append(index)
     elif reader.take("FOREIGN", "KEY"):
         foreign_key(reader)
     else:
@@ -46,9 +46,45 @@ def table_part(reader: Reader, uniques: list[UniqueKey]) -> bool:
     return True
 
 
-def _is_column(reader: Reader) -> bool:
+def is_column(reader: Reader) -> bool:
     """Tells whether VECTOR is a column's name here, as MySQL allows."""
     return reader.peek() == "VECTOR" and reader.peek(1) not in ("KEY", "INDEX")
+
+
+def plain_index(reader: Reader) -> PlainIndex | None:
+    """Reads an index that is not unique; '' is the name of one without.  One that is not understood is gone past, and
+    None: a target need not have it."""
+    method = index_method(reader)
+    reader.take("INDEX") or reader.take("KEY")
+    reader.take("IF", "NOT", "EXISTS")
+    name = reader.name() if reader.peek() not in ("(", "USING") else ""
+    return index_behind(reader, name, method)
+
+
+def index_method(reader: Reader) -> str:
+    """Reads the sort of an index, in lower case."""
+    return next((word.lower() for word in _SORTS if reader.take(word)), "btree")
+
+
+def index_behind(reader: Reader, name: str, method: str) -> PlainIndex | None:
+    """Reads the rest of an index that is not unique, behind its name; None: it is not understood."""
+    mark = reader.mark()
+    try:
+        if reader.take("USING"):
+            reader.name()
+        parts = index_parts(reader)
+        index_options(reader)
+    except NotPlain:
+        parts = ()
+    if parts and (reader.ended or reader.peek() in (",", ")", "ALGORITHM", "LOCK", "WAIT", "NOWAIT")):
+        return PlainIndex(name, parts, method)
+    reader.return_to(mark)
+    while not reader.ended and reader.peek() not in (",", ")"):
+        if reader.peek() == "(":
+            reader.skip_group()
+        else:
+            reader.next()
+    return None
 
 
 def past_wait(reader: Reader) -> None:

@@ -8,18 +8,20 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ddl.added_columns import JSON, add_columns, add_told, renamed
+from tidelock.adapters.ddl.added_columns import add_columns, add_told, renamed
 from tidelock.adapters.ddl.followed import followed
 from tidelock.adapters.ddl.lexer import NotPlain
+from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import AlterTable, DropTable, RenameTable
-from tidelock.adapters.ddl.parser import added, created
+from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.rules import ALL, DdlRules, NotFollowed
 from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations, plain
+from tidelock.adapters.ddl.table_making import making
 from tidelock.adapters.ddl.told import of_mysql, told_table
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import create_table, qualified
-from tidelock.adapters.schema.source_table import SourceTable, projected
+from tidelock.adapters.schema.source_table import projected
 from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
@@ -105,23 +107,17 @@ def _created(
 ) -> list[str]:
     if not rules.admits("create_table", "CREATE TABLE"):
         return []
-    source, target, json = _made(ddl), target_name(ddl.tables[0]), JSON[dialect]
-    if (rule := rules.select(ddl.tables[0])) is not None:
-        source = projected(source, rule.columns, lambda _: {})
+    table, target = ddl.tables[0], target_name(ddl.tables[0])
     if rules.keeps("drop_table") and target in tables:
         raise NotFollowed(f"the target has {target} still, which it keeps (`lenient`): its rows would be of both")
-    if ddl.told is not None:
-        json = ""
-        if dialect == "mysql":
-            source = of_mysql(source, mariadb=rules.mariadb)
-    return create_table(source, target, dialect, json, others=tables)
-
-
-def _made(ddl: Ddl) -> SourceTable:
-    """Returns the table that a statement makes.  Raises NotPlain."""
-    if ddl.told is not None and ddl.told.made is not None:
-        return told_table(ddl.tables[0], ddl.told.made)
-    return created(plain(ddl, "CREATE", "TABLE"), ddl.schema)
+    if ddl.told is None or ddl.told.made is None:
+        return making(read_table(plain(ddl, "CREATE", "TABLE"), ddl.schema), table, target, dialect, rules, tables)
+    source = told_table(table, ddl.told.made)
+    if (rule := rules.select(table)) is not None:
+        source = projected(source, rule.columns, lambda _: {})
+    if dialect == "mysql":
+        source = of_mysql(source, mariadb=rules.mariadb)
+    return create_table(source, target, dialect, others=tables)
 
 
 def _added(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Dialect
@@ -58,11 +58,12 @@ def create_table(
     clauses: Mapping[str, str] = {},
     comment: str = "",
     others: Collection[TableName] = (),
+    indexes: Sequence[str] = (),
 ) -> list[str]:
     """Returns one statement, which does nothing where the table exists.  Raises TargetError.
 
     `clauses`: defaults and the like, by column; `comment`: of MySQL's table (`schema.whole_table`).  `others`: tables
-    of the target, whose names no index takes from them.
+    of the target, whose names no index takes from them.  `indexes`: MySQL's words of those that are not unique.
 
     Left out: generated expressions (their values are written as they come, where the log has them), unique indexes
     whose equality is not the target's (a prefix, an expression): a target that is less strict than the source never
@@ -81,6 +82,7 @@ def create_table(
             lines.append(f"PRIMARY KEY ({columns})")
         else:
             lines.append(f"{unique_words(dialect, target, unique.name, others)} ({columns})")
+    lines += indexes
     engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
     if comment and dialect == "mysql":
         engine += f" COMMENT={comment}"

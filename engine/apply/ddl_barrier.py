@@ -63,33 +63,35 @@ _DONE = (
 )
 
 
-def alarm(ddl: Ddl, position: str, *, stamps: bool = False) -> Alarm:
-    """Tell the operator which statement is not applied by itself, and what to do about it; `stamps`: as `judge`."""
-    hint = f"Everything before it is applied. Change the target to match, {_DONE}"
+def alarm(ddl: Ddl, position: str, *, stamps: bool = False, failed: int = 0) -> Alarm:
+    """Tell the operator which statement is not applied by itself, and what to do about it; `stamps`: as `judge`;
+    `failed`: how many rows of its tables are set aside."""
+    applied = _applied(failed)
+    hint = f"{applied} Change the target to match, {_DONE}"
     if ddl.elsewhere is not None:
         made, wanted = ddl.elsewhere
         told = f"a statement was made at {made}, and the statements of these sites are made at {wanted} (`ddl`)"
         hint = (
-            f"Everything before it is applied. Make the same change at the target, and at {wanted} where that is "
+            f"{applied} Make the same change at the target, and at {wanted} where that is "
             f"another site, unless they have it; or undo it at {made}, where the feed then halts once more. "
             f"T{_DONE[1:]}"
         )
     elif ddl.databases:
         told = f"a statement drops database {', '.join(ddl.databases)}, from which the feed takes tables"
         hint = (
-            "Everything before it is applied. Drop the tables of that database at the target, or empty them (rows that "
+            f"{applied} Drop the tables of that database at the target, or empty them (rows that "
             f"stay clash with those of a database made anew), {_DONE}"
         )
     elif ddl.untold and ddl.tables:
         told = "a replicated table was changed, and what its rows hold since is not in the log"
         hint = (
-            "Everything before it is applied. Change the target's table to match, `tidelock ddl done FEED`, `tidelock "
+            f"{applied} Change the target's table to match, `tidelock ddl done FEED`, `tidelock "
             f"run FEED`, and beside it `tidelock copy FEED --table {ddl.tables[-1]}`, which copies its rows anew"
         )
     elif stamps and ddl.kind is DdlKind.TRUNCATE:
         told = "a table was emptied in a way that leaves no tombstones, and rows are compared by stamps"
         hint = (
-            "Everything before it is applied. Run DELETE FROM on the table at one of the other sites, which empties it "
+            f"{applied} Run DELETE FROM on the table at one of the other sites, which empties it "
             "everywhere, then `tidelock ddl skip FEED`, then `tidelock run FEED`"
         )
     elif ddl.tables:
@@ -102,6 +104,17 @@ def alarm(ddl: Ddl, position: str, *, stamps: bool = False) -> Alarm:
         hint=hint,
         position=position,
         table=", ".join([*(str(t) for t in ddl.tables), *(f"{name}.*" for name in ddl.databases)]),
+    )
+
+
+def _applied(failed: int) -> str:
+    """Returns what is applied; failed rows are kept in the form that the statement takes away."""
+    if not failed:
+        return "Everything before it is applied."
+    return (
+        f"Everything before it is applied but {failed} failed row{'s' * (failed > 1)} that it may concern, kept in the "
+        "form of before. End these first: `tidelock rows list FEED`, `tidelock rows retry FEED --all` or `skip`, and "
+        "`tidelock run FEED`, which halts here again."
     )
 
 

@@ -26,6 +26,7 @@ from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.schema_change import Ddl
 from tidelock.engine.protocol import effects, events
 from tidelock.engine.two_way.conflicts import Conflict
 from tidelock.engine.two_way.decisions import DISPLACED
@@ -243,5 +244,10 @@ class Pipeline:
         """End this owner at the drained point; `refusal`: why the target did not take the statement."""
         ddl = self._barrier.ddl
         assert ddl is not None
-        told = alarm(ddl, str(self.watermark.position), stamps=self._stamps)
+        told = alarm(ddl, str(self.watermark.position), stamps=self._stamps, failed=self._failed_of(ddl))
         self._context.halt(told if refusal is None else replace(told, message=refusal), ddl)
+
+    def _failed_of(self, ddl: Ddl) -> int:
+        """Returns how many rows of a statement's tables are set aside; it may concern any where none is known."""
+        rows = self.batches.parked_rows
+        return sum(len(rows.of(table)) for table in ddl.targets) if ddl.targets else len(rows)

@@ -211,6 +211,20 @@ def test_what_ran_is_done_and_a_type_of_the_targets_own_stays() -> None:
         at_target("varchar(9)", "CHANGE x y int")
 
 
+@pytest.mark.parametrize(
+    ("type_", "new", "would"),
+    [("bytea", "varbinary(9)", ""), ("text", "varchar(9)", ""), ("bigint", "int", ""), ("smallint", "int", "integer")],
+)
+def test_a_halt_shows_no_other_type_where_the_target_has_one_that_holds_all(type_: str, new: str, would: str) -> None:
+    """The type of before is not known, as at the beginning of a feed."""
+    columns = (TargetColumn("id", "integer", nullable=False), TargetColumn("b", type_))
+    table = TargetTable(T, columns, ("id",), (UniqueKey("t_pkey", ("id",)),))
+    ddl = classify(Ddl("shop", f"ALTER TABLE t MODIFY b {new}", "0-1", 7, sql_mode=STRICT_MODE), "mysql")
+    with pytest.raises(TargetError, match="before is not known") as halted:
+        translate(ddl, "postgres", lambda name: name, {T: table})
+    assert (f'"b" TYPE {would}' in str(halted.value)) if would else ("would have run" not in str(halted.value))
+
+
 KNOWN = "id int PRIMARY KEY, a varchar(9), b int"
 MOVED = [
     ("ALTER TABLE t ADD d int, DROP b", "id a d"),

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
+from msgspec.structs import replace
 
+from tidelock.adapters.postgres.column_types import PostgresType
 from tidelock.adapters.postgres.logical.column_numbers import Numbers, numbers_of
+from tidelock.adapters.postgres.logical.form_facts import FormFacts
+from tidelock.adapters.postgres.logical.messages import Relation, RelationColumn
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts, RelationCatalogue
-from tidelock.adapters.postgres.logical.relation_changes import ComputedColumn, Form, FormColumn
+from tidelock.adapters.postgres.logical.relation_changes import ComputedColumn, Form, FormChange, FormColumn
+from tidelock.adapters.postgres.logical.relations import Relations, Role
 from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema_change import DdlKind
 
 Columns = Mapping[str, int]
 NONE: Columns = MappingProxyType({})
@@ -25,8 +31,10 @@ def form(columns: Columns, ever: int = 3, computed: Columns = NONE) -> Form:
 
 
 def now(columns: Columns, ever: int, computed: Columns = NONE) -> RelationCatalogue:
-    facts = {name: ColumnFacts(number) for name, number in {**columns, **computed}.items()}
-    return RelationCatalogue(columns=facts, computed=tuple((n, at, "1") for n, at in computed.items()), ever=ever)
+    facts = {name: ColumnFacts(number, fill=str(number)) for name, number in {**columns, **computed}.items()}
+    types = {23: PostgresType(23, "pg_catalog", "int4")}
+    generated = tuple((name, number, "1") for name, number in computed.items())
+    return RelationCatalogue(types, ("id",), columns=facts, computed=generated, ever=ever)
 
 
 CERTAIN = {
@@ -65,6 +73,7 @@ def test_without_a_former_form_or_its_numbers_nothing_is_certain() -> None:
     facts = now(BEFORE, 3)
     assert numbers_of([*BEFORE], None, facts) == Numbers((1, 2, 3))
     assert not numbers_of([*BEFORE], form({**BEFORE, "w": 0}), facts).certain
+    assert not numbers_of([*BEFORE], form(BEFORE, ever=0), facts).certain
     assert not numbers_of([*BEFORE, "g"], form(BEFORE, 4, {"g": 4}), now({**BEFORE, "g": 4}, 4)).certain, "stored now"
 
 
@@ -87,3 +96,42 @@ def test_certain_numbers_are_those_of_every_history() -> None:
             certain += found.certain
             assert not found.certain or found.of_columns == there, (history, there, found)
     assert certain > 3000
+
+
+class Told:
+    """What rows tell of a table, while the catalogue has it as `now` says."""
+
+    def __init__(self, known: Form) -> None:
+        self.facts = RelationCatalogue()
+        self.relations = Relations(lambda oid, types: self.facts, {1: known})
+
+    def row(self, names: list[str], facts: RelationCatalogue) -> FormChange | None:
+        self.facts = facts
+        columns = tuple(RelationColumn(name, 23, -1, name == "id") for name in names)
+        self.relations.tell(Relation(1, "public", "t", "d", columns))
+        return self.relations.resolve(1, lambda _: Role.WANTED)
+
+
+def test_numbers_that_are_guessed_make_nothing_certain_until_the_catalogue_has_told_them() -> None:
+    """A column that was dropped while another one came, and one more right behind: it got the other one's number, and
+    the value that old rows have in that."""
+    there, more = {"id": 1, "w": 3, "x": 4}, {"id": 1, "w": 3, "x": 4, "y": 5}
+    for looked in (False, True):
+        told = Told(form(BEFORE))
+        first = told.row(["id", "w", "x"], now(there, 4))
+        assert first is not None and first.kind is DdlKind.OTHER
+        if looked:
+            assert told.relations.looked_at(form(there, 4)) is None
+        second = told.row(["id", "w", "x", "y"], now(more, 5))
+        assert second is not None and second.kind is (DdlKind.ADD_COLUMN if looked else DdlKind.OTHER)
+        assert [added.fill for added in second.added] == ([5] if looked else [])
+
+
+def test_a_look_tells_how_many_columns_there_were_though_none_is_another() -> None:
+    """One that came and went, of which no row told, leaves a hole among the numbers."""
+    for looked in (False, True):
+        told = Told(replace(form(BEFORE), facts=FormFacts(())))
+        if looked:
+            assert told.relations.looked_at(form(BEFORE, 4)) is None
+        change = told.row(["id", "v", "w", "x"], now({**BEFORE, "x": 5}, 5))
+        assert change is not None and change.kind is (DdlKind.ADD_COLUMN if looked else DdlKind.OTHER)

@@ -138,12 +138,13 @@ class Drawing:
                     pass
             table.settled = False
 
-    def _settle(self, name: str) -> None:
-        """Has a row written behind the last change, and waits for it."""
-        if not self.tables[name].settled:
+    def _settle(self, *names: str) -> None:
+        """Has a row written behind the last change of each table, and waits for them."""
+        for name in (changed := [name for name in names if not self.tables[name].settled]):
             self._insert(name)
-            self._beat(f"a row of {name}")
-        self.tables[name].settled = True
+            self.tables[name].settled = True
+        if changed:
+            self._beat(f"rows of {', '.join(changed)}")
 
     def _rename(self) -> None:
         name, table = self._any()
@@ -173,9 +174,10 @@ class Drawing:
         )))  # fmt: skip
 
     def _doubtful(self) -> None:
-        """What no message may tell: the feed halts, and goes on as it advises."""
+        """What no message may tell: the feed halts, and goes on as it advises.  All else is at the target before, as
+        `init` makes every table there that the source has by then."""
         rng, (name, table) = self._rng, self._any()
-        self._settle(name)
+        self._settle(*sorted(self.tables))
         column, kind = rng.choice(sorted(table.columns)), rng.choice([*TYPES])
         new = next(one for one in NAMES if one not in table.columns)
         without = {name: type_ for name, type_ in table.columns.items() if name != column}

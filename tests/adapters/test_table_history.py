@@ -164,3 +164,119 @@ def test_a_feed_that_is_put_back_behind_what_was_forgotten_knows_nothing() -> No
     latest = seen(at(990, file="bin.000003"), NEW)
     assert former(history(latest, at(700, file="bin.000003"), known.all), at(800, file="bin.000003")) is None
     assert former(history(latest, at(900, file="bin.000003"), known.all), at(950, file="bin.000003")) is not None
+
+
+def told(forms: Iterable[TableForm]) -> list[tuple[int, bool]]:
+    """Returns where each form of a table holds from, and whether it is known there."""
+    return [(form.place.offset, not form.words.endswith("null]")) for form in forms if form.table == T]
+
+
+def test_a_later_look_holds_from_the_last_statement_about_the_table() -> None:
+    """A reader that begins between the two knows nothing of it, whatever was seen behind the statement."""
+    made = history(Catalogue(Look("one", at(500), {T: NEW}), Look("one", at(560), {T: NEW})), at(100))
+    former(made, at(400), "ALTER TABLE t ADD INDEX i (a)")
+    made.met({}, at(520))
+    made.met({}, at(560))
+    forms = made.take_learned()
+    assert told(forms) == [(400, False), (400, True)]
+    assert former(history(seen(at(900), NEW), at(300), forms), at(350)) is None
+    assert former(history(seen(at(900), NEW), at(450), forms), at(470)) == NEW
+
+
+def test_a_statement_that_cannot_be_read_is_looked_past_from_its_place_on() -> None:
+    made = history(Catalogue(Look("one", at(500), {T: NEW}), Look("one", at(600), {T: OLD})), at(100))
+    former(made, at(400), "CALL what_ever_this is")
+    made.met({}, at(520))
+    assert made.take_learned() == (), "the look of before may have shown what is behind it"
+    made.met({}, at(600))
+    assert told(made.take_learned()) == [(400, True)]
+    assert former(made, at(700)) == OLD
+
+
+def test_what_means_nothing_to_tables_leaves_all_known() -> None:
+    made = history(catalogue := seen(at(500), OLD), at(500))
+    for place, statement in ((540, "CREATE USER someone"), (550, "ALTER TABLE other.x ADD b int")):
+        former(made, at(place), statement)
+    former(made, at(560), "CREATE TABLE other.y (id int)")
+    made.met({}, at(570))
+    assert former(made, at(600)) == OLD
+    assert len(catalogue.known) == 1, "nothing was looked at anew"
+
+
+def test_a_table_that_a_statement_makes_is_looked_at_for_what_that_leaves_out() -> None:
+    whole = table("id int, a varchar(9) CHARACTER SET latin1")
+    catalogue = Catalogue(Look("one", at(500), {}), Look("one", at(650), {T: whole}))
+    made = history(catalogue, at(500))
+    former(made, at(600), "CREATE TABLE t (id int, a varchar(9))")
+    made.met({}, at(620))
+    assert catalogue.known == [set(), set()], "it is known in part alone"
+    made.met({}, at(650))
+    assert former(made, at(700), "ALTER TABLE t ADD INDEX i (id)") == whole
+    former(made, at(750), "CREATE TABLE u (id int)")
+    made.met({}, at(760))
+    assert catalogue.known[-1] == {T}, "and then wholly"
+
+
+def test_a_look_of_another_server_than_the_log_says_nothing() -> None:
+    """As where the source's name leads to another server by now."""
+    made = history(Catalogue(Look("one", at(500), {}), Look("two", at(650), {T: NEW})), at(500))
+    former(made, at(600), "CREATE TABLE t (id int, a smallint)")
+    made.met({}, at(620))
+    made.met({}, at(660))
+    assert former(made, at(700)) == OLD
+
+
+def test_the_places_of_a_server_that_was_switched_to_begin_with_its_own_proof() -> None:
+    kept = history(seen(at(500), OLD), at(500)).take_learned()
+    made = history(seen(at(900, "two"), NEW, "two"), at(500), kept)
+    for place in (at(950), Position("bin.000002", 960), at(850, "two")):
+        made.met({}, place)
+        assert made.take_learned() == (), "in the first server's log, or before the look at the other one"
+    made.met({}, at(920, "two"))
+    assert told(made.take_learned()) == [(850, True)]
+    assert former(history(seen(at(900, "two"), NEW, "two"), at(500)), at(950, "two")) == NEW
+
+
+def test_of_what_is_kept_holds_the_last_form_of_this_server() -> None:
+    first = history(seen(at(100), OLD), at(100))
+    former(first, at(400), "ALTER TABLE t ADD d int AS (a + 1)")
+    forms = first.take_learned()
+    assert former(history(seen(at(900), NEW), at(450), forms), at(470)) is None
+    assert former(history(seen(at(900), NEW), at(200), forms), at(250)) == OLD
+    assert former(history(seen(at(900, "two"), NEW, "two"), at(200, "two"), forms), at(250, "two")) is None
+    assert former(history(seen(at(900), NEW), Position("bin.000002", 200), forms), at(250)) is None
+
+
+def test_each_shape_is_compared_once_and_again_behind_a_statement() -> None:
+    shape = Shape(T, (Column("id", Kind.INT, length=4), Column("a", Kind.INT, length=2)))
+    made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(750), {T: NEW})), at(500))
+    made.met({1: shape}, at(600))
+    former(made, at(650), "ALTER TABLE t MODIFY a bigint")
+    made.met({1: shape}, at(700))
+    assert former(made, at(740)) is None, "its rows are of the form before the statement"
+    late = history(Catalogue(Look("one", at(500), {T: NEW}), Look("one", at(900), {})), at(100))
+    for place in (at(300), at(520)):
+        late.met({1: shape}, place)
+    assert former(late, at(600)) is None, "what is seen behind rows is compared with them, too"
+
+
+def test_kinds_that_the_log_and_the_catalogue_tell_in_ways_of_their_own_are_not_compared() -> None:
+    known = table("id int, a json, b varchar(9) CHARACTER SET latin1, c decimal(6,2)")
+    alike = (Column("a", Kind.TEXT), Column("b", Kind.BINARY), Column("c", Kind.DECIMAL, precision=6, scale=2))
+    made = history(catalogue := seen(at(500), known), at(500))
+    made.met({1: Shape(T, alike), 2: Shape(TableName("shop", "u"), alike)}, at(600))
+    assert former(made, at(700)) == known and len(catalogue.known) == 1
+    other = history(Catalogue(Look("one", at(500), {T: known}), Look("one", at(900), {})), at(500))
+    other.met({1: Shape(T, (Column("c", Kind.DECIMAL, precision=6, scale=1),))}, at(600))
+    assert former(other, at(700)) is None
+
+
+def test_the_character_set_that_rows_tell_is_learned_and_stays() -> None:
+    made = history(Catalogue(Look("one", at(500), {})), at(500))
+    former(made, at(600), "CREATE TABLE t (id int, a varchar(9))")
+    for charset, place in (("", at(650)), ("latin1", at(700)), ("utf8mb4", at(750))):
+        made.met({1: Shape(T, (Column("a", Kind.TEXT, length=9, charset=charset),))}, place)
+    forms = made.take_learned()
+    assert told(forms) == [(600, True), (700, True)]
+    again = former(history(seen(at(900), OLD), at(800), forms), at(850))
+    assert again is not None and again.charset == "latin1"

@@ -63,3 +63,13 @@ def test_a_statement_that_is_not_applied_halts_once_all_before_it_is_saved() -> 
     (told,) = feed.tell("saved 1.2")
     assert told.startswith("halt (ddl): ")
     assert feed.scenario.machine.alarm is not None and feed.scenario.machine.backpressured
+
+
+def test_the_way_out_of_a_halt_begins_with_failed_rows_of_its_tables() -> None:
+    for other, told in (("account", True), ("seat", False)):
+        feed = Told("tables account seat", "options checkpoint_us=1000000000000", "take over")
+        feed.tell("log 1 resent: insert account 1 a x", "failed 1.1 row too long", "committed 1.2")
+        feed.tell(f"ddl 2 other {other}", "saved 1.3")
+        alarm = feed.scenario.machine.alarm
+        assert alarm is not None and ("but 1 failed row that" in alarm.hint) is told, alarm.hint
+        assert ("`tidelock rows retry FEED --all`" in alarm.hint) is told

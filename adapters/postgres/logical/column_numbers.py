@@ -15,7 +15,8 @@ So the numbers are certain in three cases, whatever the names are:
 3. The table has got no number since, and the message has as many columns as were there before: it has those.
 
 Else a column may have been renamed and dropped later, or dropped at once and another one made under the name: both look
-the same.  Then the numbers are those of the names now, and whoever compares two forms must not rely on them.
+the same.  Then the numbers are those of the names now, and whoever compares two forms must not rely on them: nothing is
+certain again before the catalogue has told the form, once the log is read up to there.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def numbers_of(names: Sequence[str], former: Form | None, facts: RelationCatalog
     by_name = {column.name: column.number for column in former.columns} if former is not None else {}
     by_name.update({name: found.number for name, found in facts.columns.items()})
     guessed = Numbers(tuple(by_name.get(name, 0) for name in names))
-    if former is None or not facts.columns:
+    if former is None or not former.ever or not facts.columns:
         return guessed
     before = [column.number for column in former.columns]
     computed = {number for _, number, _ in facts.computed}
@@ -51,9 +52,9 @@ def numbers_of(names: Sequence[str], former: Form | None, facts: RelationCatalog
     kept = [number for number in before if number in now]
     if len(names) == len(kept):
         return Numbers(tuple(kept), True, former.ever)
-    if len(names) == len(before) and former.ever and former.ever == facts.ever:
+    if len(names) == len(before) and former.ever == facts.ever:
         return Numbers(tuple(before), True, former.ever)
-    if len(kept) == len(before) < len(names) and former.ever:
+    if len(kept) == len(before) < len(names):
         return _with_new(len(names) - len(before), kept, former.ever, now, computed) or guessed
     return guessed
 

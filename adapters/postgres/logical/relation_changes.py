@@ -52,10 +52,13 @@ class FormColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Form(msgspec.Struct, frozen=True, array_like=True):
-    """Form of a table, by which the next relation message of the same oid is judged.  `computed`: its generated
-    columns, which no message has.  `ever`: how many columns it has had so far, at least; 0: unknown.  `facts`: what
-    else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
-    trigger that tells each change of it, so that it holds until a command's message tells another one."""
+    """Form of a table, by which the next relation message of the same oid is judged.
+
+    `computed`: its generated columns, which no message has.  `ever`: how many columns it has had so far, at least; 0:
+    the numbers of its columns are those that their names had at some time later, and make nothing certain.  `facts`:
+    what else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
+    trigger that tells each change of it, so that it holds until a command's message tells another one.
+    """
 
     oid: int
     name: TableName
@@ -121,7 +124,7 @@ def changed(
     if not harmless and not words and not new and reshaped in (None, ToldChange()):
         return None
     words += [doubt for column in new if (doubt := doubt_of(column, facts.get(column.name), before))]
-    if not certain and before.ever:
+    if not certain:
         words += [f"column {one.name} is new, and the table was changed again since" for one in new if not words]
     if harmless or words:
         told = f"{after.name}: {'; '.join(harmless + words)}"

@@ -158,7 +158,8 @@ class Relations:
         if known is None:
             return self._compared(form, RelationCatalogue(), ())
         if known.parts == form.parts:
-            if known.told != form.told or known.facts is None or (form.told and known.facts != form.facts):
+            other = (known.told, known.ever) != (form.told, form.ever)
+            if other or known.facts is None or (form.told and known.facts != form.facts):
                 self.take(form)
             return None
         facts = self._catalogue(form.oid, [column.type for column in form.columns])
@@ -231,7 +232,8 @@ class Relations:
         self.learned[form.oid] = (form.name, form)
         if former is None:
             return None
-        return changed(former, form, facts.columns, columns, certain=certain and _is_numbered(former))
+        certain = certain and former.ever > 0 and _is_numbered(former)
+        return changed(former, form, facts.columns, columns, certain=certain)
 
     def _forget(self, former: Form) -> None:
         del self._forms[former.oid]
@@ -294,8 +296,9 @@ def _form(
     told = set(names)
     computed = tuple(column for column in same.computed if column.name not in told)
     key = _key(columns, facts, certain=numbers.certain) if facts.columns else same.primary_key
-    ever = numbers.ever or same.ever
-    return Form(relation.oid, name, columns, key, computed, ever, same.facts), numbers.certain
+    if not numbers.certain:
+        return Form(relation.oid, name, columns, key, computed), False
+    return Form(relation.oid, name, columns, key, computed, numbers.ever, same.facts), True
 
 
 def _shape(
