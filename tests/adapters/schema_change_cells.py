@@ -81,6 +81,9 @@ BY_HAND: Final[dict[str, ByHand]] = {
     "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ByHand(
         None, ("ALTER TABLE t ADD COLUMN d timestamp(0)",), ("t",)
     ),
+    "ALTER TABLE t ADD COLUMN d datetime(6) DEFAULT CURRENT_TIMESTAMP(6)": ByHand(
+        None, ("ALTER TABLE t ADD COLUMN d timestamp(6)",), ("t",)
+    ),
     "ALTER TABLE t ADD COLUMN d int AS (a + 1)": ByHand(
         ("ALTER TABLE t ADD COLUMN d int",), ("ALTER TABLE t ADD COLUMN d int",), ("t",)
     ),
