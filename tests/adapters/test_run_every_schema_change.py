@@ -24,6 +24,8 @@ OPERATOR = 4
 SECONDS = 180.0
 CELLS = os.environ.get("TIDELOCK_CELLS", "1-1000")
 """First and last of the page's statements."""
+WIDTH = re.compile(r"(?<=\bint)\(\d+\)")
+"""The width of an integer, which MariaDB's catalogue tells and the page does not."""
 NOT_APPLIED = "in a way that is not applied by itself"
 """What a feed says in the place of a reason that only the statement's own words give."""
 PAIRS = [("mysql", "postgres"), ("mysql", "mariadb"), ("mariadb", "postgres"), ("mariadb", "mysql")]
@@ -152,7 +154,7 @@ class Cells:
         """Has the feed halt for the reason that the page gives, and goes on as it advises."""
         until(lambda: not self._process.running, f"a halt before {statement}", SECONDS)
         assert self._process.code(10.0) == OPERATOR, self._rig.said()[-2000:]
-        said = self._rig.said()[-4000:]
+        said = WIDTH.sub("", self._rig.said()[-4000:])
         assert self._logged(statement) in said, f"{statement}: {said}"
         assert self._why(statement, told) in said or NOT_APPLIED in said, f"{statement}: {said}"
         by_hand = BY_HAND[statement]
