@@ -22,12 +22,14 @@ FIRST: Final[dict[str, tuple[str, ...]]] = {
         _RANGES[0], "CREATE TABLE n LIKE t", "INSERT INTO n VALUES (2, 8, 'other', 'x')", _RANGES[1],
     ),
     "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4": ("DROP INDEX by_a ON t",),
+    "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ("SET time_zone = 'SYSTEM'",),
     "ALTER TABLE t DROP CONSTRAINT k": ("ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0)",),
     "ALTER TABLE t ALTER CHECK k NOT ENFORCED": ("ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0)",),
     "ALTER TABLE t MODIFY b varchar(5)": ("UPDATE t SET b = 'abcd ' WHERE id = 1",),
     "ALTER TABLE t MODIFY b varchar(9) CHARACTER SET ascii": ("UPDATE t SET b = 'e' WHERE id = 2",),
 }  # fmt: skip
-"""Statements before it, without which the source would refuse it."""
+"""Statements before it, without which the source would refuse it, or the log would tell more than the page takes it to.
+"""
 REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "CREATE TABLE n (id serial, p point, f float(7,3), KEY ((f + 1)))": ("mariadb",),
     "CREATE OR REPLACE TABLE t (id int PRIMARY KEY)": ("mysql",),
@@ -41,8 +43,9 @@ LOGGED: Final[dict[str, dict[str, str]]] = {
 """
 AGAIN: Final[dict[str, tuple[str, ...]]] = {
     "DROP DATABASE shop": ("CREATE DATABASE shop", "USE shop", "CREATE TABLE pulse (id int PRIMARY KEY)"),
+    "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ("SET time_zone = '+00:00'",),
 }
-"""Statements right behind it, without which nothing could follow."""
+"""Statements right behind it, without which nothing could follow, or not as the others do."""
 LAST: Final[dict[str, tuple[str, ...]]] = {
     "CREATE TEMPORARY TABLE n (id int)": ("DROP TEMPORARY TABLE n",),
     "CREATE DATABASE other": ("DROP DATABASE other",),
@@ -80,6 +83,9 @@ BY_HAND: Final[dict[str, ByHand]] = {
     "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE n": ByHand((), (), ("t", "n")),
     "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ByHand(
         None, ("ALTER TABLE t ADD COLUMN d timestamp(0)",), ("t",)
+    ),
+    "ALTER TABLE t ADD COLUMN d datetime(6) DEFAULT CURRENT_TIMESTAMP(6)": ByHand(
+        None, ("ALTER TABLE t ADD COLUMN d timestamp(6)",), ("t",)
     ),
     "ALTER TABLE t ADD COLUMN d int AS (a + 1)": ByHand(
         ("ALTER TABLE t ADD COLUMN d int",), ("ALTER TABLE t ADD COLUMN d int",), ("t",)

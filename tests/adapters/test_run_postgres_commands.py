@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from bench.harness.rig import Rig, until
+from bench.harness.servers import Postgres
 from bench.harness.tidelock import Process
+from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 # Each paragraph runs at once, so the catalogue is ahead of the log.
 CHANGES = """
@@ -94,3 +99,49 @@ def test_changes_follow_between_rows(
 def follow(rig: Rig, process: Process) -> None:
     until(lambda: rig.equal() or not process.running, "equal ends", 60)
     assert process.running, rig.said()[-3000:]
+
+
+RATE = 100
+# Each paragraph runs while a workload writes to `account` and `member`, and the coordinator is killed behind it.
+UNDER_LOAD = """
+ALTER TABLE member ADD note varchar(20) NOT NULL DEFAULT 'none', ADD seen int
+ALTER TABLE account ADD note varchar(20)
+UPDATE account SET note = 'before' WHERE id % 2 = 0
+
+CREATE TABLE fresh (id int PRIMARY KEY, v numeric(10,2) NOT NULL)
+INSERT INTO fresh SELECT n, n FROM generate_series(1, 50) n
+ALTER TABLE fresh ADD late int UNIQUE
+
+ALTER TABLE member ALTER seen TYPE bigint
+UPDATE member SET seen = 5000000000 + id, note = 'wide'
+ALTER TABLE member ALTER region TYPE varchar(30)
+INSERT INTO fresh SELECT n, n, n FROM generate_series(51, 99) n
+"""
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
+def test_workers_follow_changes_under_load(
+    request: pytest.FixtureRequest, target: str, make_workers: Callable[..., Workers], postgres_source: Postgres
+) -> None:
+    workers = make_workers(postgres_source, request.getfixturevalue(target), "commands", 2, batch_rows=200)
+    rig = workers.rig
+    workload = rig.make(Several(Mix(), Churn()))
+    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in rig.tables))
+    assert rig.command("ddl", "install", "@", "--apply").code == 0, rig.said()
+    workers.start()
+    workers.until_owned(2)
+    work = rig.work(workload, 1_000_000, 5, RATE)
+    try:
+        workers.until_flowing()
+        for changes in UNDER_LOAD.split("\n\n"):
+            rig.at_source(*changes.strip().splitlines())
+            workers.kill(workers.coordinator)
+            workers.until_flowing()
+    finally:
+        work.stop()
+    rig.tables.append("fresh")
+    workers.until_caught_up()
+    workers.assert_exact()
+    wide = f"SELECT 1 FROM information_schema.columns WHERE table_schema = '{rig.schema}' AND data_type = 'bigint'"
+    assert rig.rows(f"{wide} AND table_name = 'member' AND column_name = 'seen'")
