@@ -88,6 +88,8 @@ async def _given(route: Route, request: web.Request) -> Parameters:
             if len(given) < len(request.query):
                 raise ApiError(BAD, "A parameter is given twice")
             return msgspec.convert(given, route.takes, strict=False)
+        if "Content-Encoding" in request.headers:
+            raise ApiError(BAD, "The body is sent as it is: without Content-Encoding")
         body = await request.read()
         if body and request.content_type != "application/json":
             raise ApiError(BAD, "The body is JSON: send `Content-Type: application/json`")
@@ -97,7 +99,7 @@ async def _given(route: Route, request: web.Request) -> Parameters:
     except UnicodeDecodeError:
         raise ApiError(BAD, "The body is not UTF-8") from None
     except web.RequestPayloadError:
-        raise ApiError(BAD, "The body is shorter than was said, or not encoded as was said") from None
+        raise ApiError(BAD, "The body is shorter than was said") from None
 
 
 def _place(request: web.Request) -> dict[str, str]:
