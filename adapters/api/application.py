@@ -94,7 +94,7 @@ async def _given(route: Route, request: web.Request) -> Parameters:
         raise ApiError(BAD, f"The request is not as the API has it: {error}") from None
     except UnicodeDecodeError:
         raise ApiError(BAD, "The body is not UTF-8") from None
-    except web.RequestPayloadError:
+    except (web.RequestPayloadError, ConnectionError):
         raise ApiError(BAD, "The body is shorter than was said, or not encoded as was said") from None
 
 
