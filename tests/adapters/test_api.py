@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from tidelock.adapters.api.application import application
 from tidelock.adapters.api.audit import NAME, Audit
@@ -123,6 +124,7 @@ async def test_errors_are_sentences_as_json(folder: Path) -> None:
             ("GET", "/api/v1/feeds/shop/lanes", None, 503, "does not run"),
             ("GET", "/api/v1/feeds/bad.yaml/status", None, 409, "cannot be read"),
             ("GET", "/api/v1/jobs/7", None, 404, "no job 7"),
+            ("GET", f"/api/v1/jobs/{'9' * 5000}", None, 404, "no job"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {}, 400, "say which rows"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {"ids": ["--all"]}, 400, "ids"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {"everything": True}, 400, "everything"),
@@ -144,6 +146,8 @@ async def test_who_has_no_token_may_look_from_here_alone(folder: Path) -> None:
         assert (await client.ask("GET", "/api/v1/feeds"))[0] == 200
         assert (await client.ask("GET", "/api/v1/feeds", headers={"Authorization": "Bearer wrong"}))[0] == 401
         assert (await client.ask("POST", "/api/v1/feeds/shop/stop"))[0] == 401
+        async with client.session.post(URL(client.url("/%61pi/v1/feeds/shop/stop"), encoded=True)) as answer:
+            assert answer.status == 401
         assert not fleet.wanted
         status, told = await client.ask("POST", "/api/v1/feeds/shop/stop", headers=BEARER)
         assert (status, told["name"], fleet.wanted) == (200, "shop", [("shop.yaml", "stop")])
