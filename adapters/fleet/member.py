@@ -97,7 +97,7 @@ class Member:
 
     def stop(self) -> None:
         """Asks the process to end for good."""
-        self.leaving, self.due = True, None
+        self.leaving, self.due, self._next = True, None, None
         self._ask_to_end()
 
     def hold(self) -> None:

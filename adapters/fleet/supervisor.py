@@ -11,7 +11,7 @@ import queue
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
@@ -79,8 +79,7 @@ class Supervisor:
             for one in self.members.values():
                 if one.due is not None and one.due <= time.monotonic():
                     one.start()
-                if one.asked is not None and time.monotonic() - one.asked > STOP_SECONDS:
-                    one.kill()
+            kill_overdue(self.members.values(), time.monotonic())
         self._screen.show(self.members.values())
 
     # ------------------------------------------------------------------ the folder
@@ -221,6 +220,13 @@ class Supervisor:
             if not one.running and not one.leaving and not one.held:
                 self._halts.pop(path, None)
                 one.start()
+
+
+def kill_overdue(members: Iterable[Member], now: float) -> None:
+    """Ends processes at once that were asked to end long ago.  `now`: by the monotonic clock."""
+    for one in members:
+        if one.asked is not None and now - one.asked > STOP_SECONDS:
+            one.kill()
 
 
 class _HaltWatch:

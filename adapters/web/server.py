@@ -26,7 +26,7 @@ class _OfOurs(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Tells whether to log it."""
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, HttpProcessingError)
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
 
 
 _LOG: Final = logging.getLogger("tidelock.web")

@@ -123,6 +123,7 @@ async def test_errors_are_sentences_as_json(folder: Path) -> None:
             ("GET", "/api/v1/feeds/shop/lanes", None, 503, "does not run"),
             ("GET", "/api/v1/feeds/bad.yaml/status", None, 409, "cannot be read"),
             ("GET", "/api/v1/jobs/7", None, 404, "no job 7"),
+            ("GET", f"/api/v1/jobs/{'9' * 5000}", None, 404, "no job"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {}, 400, "say which rows"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {"ids": ["--all"]}, 400, "ids"),
             ("POST", "/api/v1/feeds/shop/failed-rows/skip", {"everything": True}, 400, "everything"),

@@ -214,5 +214,6 @@ def test_no_request_is_answered_by_a_failure(server: Server, caplog: pytest.LogC
 
 
 @pytest.mark.proof
+@pytest.mark.timeout(1500)
 def test_none_of_many_requests_is_answered_by_a_failure(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    sees_no_failure(server, caplog, 10_000)
+    sees_no_failure(server, caplog, 5_000)

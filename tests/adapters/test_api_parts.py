@@ -39,10 +39,8 @@ def tokens_in(place: Path, text: str = f"# people\nann:{TOKEN}\n", mode: int = 0
     return path
 
 
-async def test_a_command_that_takes_too_long_or_tells_too_much_is_ended() -> None:
-    with pytest.raises(TimeoutError):
-        await command_answer(["--help"], 0.0, 1000)
-    answer = await command_answer(["--help"], 60.0, 100)
+async def test_of_a_command_that_tells_too_much_nothing_is_kept() -> None:
+    answer = await command_answer(["--version"], 60.0, 10)
     assert (answer.code, answer.out) == (0, None)
 
 
@@ -50,15 +48,11 @@ def children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
-async def test_a_command_ends_with_who_asked(tmp_path: Path) -> None:
+async def test_a_command_that_takes_too_long_is_ended_with_its_process(tmp_path: Path) -> None:
     before = children()
-    task = asyncio.create_task(command_answer(["serve", str(tmp_path)], 60.0, 1000))
-    while not (begun := children() - before):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert not begun & children()
+    with pytest.raises(TimeoutError):
+        await command_answer(["serve", str(tmp_path)], 0.1, 1000)
+    assert children() == before
 
 
 async def test_equal_questions_share_a_command_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

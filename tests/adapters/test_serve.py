@@ -20,6 +20,7 @@ from tidelock.adapters.fleet.folder import FeedFile, Folder
 from tidelock.adapters.fleet.member import STOPPED, Member
 from tidelock.adapters.fleet.restarts import CALM_SECONDS, LONGEST_SECONDS, Restarts
 from tidelock.adapters.fleet.screen import table
+from tidelock.adapters.fleet.supervisor import STOP_SECONDS, kill_overdue
 
 TEXT = "feed: {}\nsource: mysql://a:b@h:1\ntarget: postgresql://a:b@h:2/c\ntables: [{{source: crm.*}}]\n"
 SECONDS = 60.0
@@ -97,6 +98,9 @@ class Told:
     def stop(self) -> None:
         self.told.append("stop")
 
+    def kill(self) -> None:
+        self.told.append("kill")
+
 
 def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +131,25 @@ def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
     one.hold()
     one.end(0)
     assert (one.state, one.file) == ("stopped", newer), "edited before it was stopped"
+    one.begin_anew()
+    one.begin_anew()
+    one.stop()
+    assert one.end(0) == "ended" and not one.running, "all ends, what was to begin anew too"
+
+
+def test_a_process_that_does_not_end_when_it_is_asked_to_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Told()
+    monkeypatch.setattr("tidelock.adapters.fleet.member.CommandProcess", lambda *_: process)
+    one = member(tmp_path)
+    one.start()
+    one.begin_anew()
+    assert one.asked is not None
+    kill_overdue([one], one.asked + STOP_SECONDS - 1.0)
+    assert process.told == ["start", "stop"]
+    kill_overdue([one], one.asked + STOP_SECONDS + 1.0)
+    assert process.told == ["start", "stop", "kill"]
 
 
 def test_a_file_that_is_no_feed_is_shown_and_not_run() -> None:
