@@ -96,7 +96,7 @@ async def _given(route: Route, request: web.Request) -> Parameters:
         raise ApiError(BAD, f"The request is not as the API has it: {error}") from None
     except UnicodeDecodeError:
         raise ApiError(BAD, "The body is not UTF-8") from None
-    except web.RequestPayloadError:
+    except (web.RequestPayloadError, ConnectionError):
         raise ApiError(BAD, "The body is shorter than was said, or not encoded as was said") from None
 
 
@@ -116,7 +116,7 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
         if request.path in OPEN and request.method in ("GET", "HEAD"):
             return await handler(request)
         who: str | Refused = guard.stranger(request.headers) or ""
-        if not who and request.path.startswith(ROOT):
+        if not who and _is_of_api(request):
             who = guard.who(request.method, request.headers)
         status, name = 500, "" if isinstance(who, Refused) else who
         request[WHO] = name
@@ -141,6 +141,12 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
                     fleet.tell(f"{audit.path} cannot be written: {error.strerror or error}; {words}")
 
     return guarded
+
+
+def _is_of_api(request: web.Request) -> bool:
+    """Tells whether a request is for the API, by what it was found to be for, however its path is written."""
+    resource = request.match_info.route.resource
+    return request.path.startswith(ROOT) or (resource is not None and resource.canonical.startswith(ROOT))
 
 
 @web.middleware

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from tidelock.adapters.api.application import application
 from tidelock.adapters.api.audit import NAME, Audit
@@ -145,6 +146,8 @@ async def test_who_has_no_token_may_look_from_here_alone(folder: Path) -> None:
         assert (await client.ask("GET", "/api/v1/feeds"))[0] == 200
         assert (await client.ask("GET", "/api/v1/feeds", headers={"Authorization": "Bearer wrong"}))[0] == 401
         assert (await client.ask("POST", "/api/v1/feeds/shop/stop"))[0] == 401
+        async with client.session.post(URL(client.url("/%61pi/v1/feeds/shop/stop"), encoded=True)) as answer:
+            assert answer.status == 401
         assert not fleet.wanted
         status, told = await client.ask("POST", "/api/v1/feeds/shop/stop", headers=BEARER)
         assert (status, told["name"], fleet.wanted) == (200, "shop", [("shop.yaml", "stop")])

@@ -210,7 +210,7 @@ def sees_no_failure(server: Server, caplog: pytest.LogCaptureFixture, examples: 
 
 
 def test_no_request_is_answered_by_a_failure(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    sees_no_failure(server, caplog, 150)
+    sees_no_failure(server, caplog, 100)
 
 
 @pytest.mark.proof
