@@ -18,14 +18,13 @@ from tidelock.engine.parallel.lock_request import LockRequest, S, X
 class BindingLocks:
     """Compiles the lock keys of bindings, and tells them to the dispatcher.
 
-    `copied`: tables that a merge may want for itself; they count for bindings that come from then on.  `space`: of all
-    keys.
+    `copied`: tables that a merge may want for itself; they count for bindings that come from then on.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.copied: tuple[TableName, ...] = ()
         self._dispatcher = dispatcher
-        self.space = Keyspace()
+        self._space = Keyspace()
         self._tables: dict[TableName, TargetTable] = {}
         self._bound: dict[TableName, list[Binding]] = {}
         self._uneven: dict[TableName, None] = {}  # some rows of theirs take them whole, others do not
@@ -54,7 +53,7 @@ class BindingLocks:
         self._uneven[name] = None
         for other in self._bound.get(name, ()):
             self._lock_by(other)
-        shared = self.space.table_lock(name, S)
+        shared = self._space.table_lock(name, S)
         for lane in self._dispatcher.lanes:
             for segment in (*lane.running, *lane.queue):
                 if any(change.binding.name == name for change in segment.changes):
@@ -63,10 +62,15 @@ class BindingLocks:
     def _lock_by(self, binding: Binding) -> RowKeys:
         """Compiles its keys anew."""
         shared = binding.name in self.copied or binding.name in self._uneven
-        keys = compile_keys(binding, self.space, self._tables, table_shared=shared)
+        keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
         self._dispatcher.bind(binding, keys)
         return keys
 
+    @property
+    def space(self) -> Keyspace:
+        """The namespaces of all keys."""
+        return self._space
+
     def table_lock(self, table: TableName) -> LockRequest:
         """Requests the table for one who wants it for itself."""
-        return self.space.table_lock(table, X)
+        return self._space.table_lock(table, X)

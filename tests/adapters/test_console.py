@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tidelock.adapters.api.routes import ROUTES
-from tidelock.adapters.console.files import POLICY, TYPES, site
+from tidelock.adapters.console.files import POLICY, site
 from tidelock.adapters.console.routes import add_console
 from tidelock.adapters.web.server import start
 
@@ -18,6 +18,12 @@ FOLDER = Path(__file__).parents[2] / "adapters" / "console" / "site"
 TEXTS = {path.name: path.read_text() for path in sorted(FOLDER.iterdir())}
 MODULES = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
 MOST_BYTES = 60_000
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 async def test_each_file_is_given_with_its_type_and_the_policy() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from rich.console import Console
@@ -167,6 +169,11 @@ def rigs(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> lis
     return made
 
 
+def read(address: str, path: str) -> bytes:
+    with urlopen(f"http://{address}{path}", timeout=SECONDS) as answer:
+        return bytes(answer.read())
+
+
 def test_all_feeds_of_a_folder_run_and_end_with_it(rigs: list[Rig], tmp_path: Path) -> None:
     """A process that is killed and a halt that is over are started again; files come and go."""
     one, two = rigs
@@ -196,6 +203,9 @@ def test_all_feeds_of_a_folder_run_and_end_with_it(rigs: list[Rig], tmp_path: Pa
         until(lambda: up(two), "the second feed again", SECONDS)
         two.at_source("INSERT INTO t VALUES (5)")
         until(two.equal, "equal ends", SECONDS)
+        lanes = json.loads(read(address, f"/api/v1/feeds/{two.name}/lanes"))["lanes"]
+        assert [lane["lane"] for lane in lanes] == [0, 1]
+        assert b"<title>Tidelock</title>" in read(address, "/")
         second.unlink()
         until(lambda: f"{two.name}: ended" in said.read_text().splitlines(), "the end of what is gone", SECONDS)
         assert two.name not in metrics_page(address)

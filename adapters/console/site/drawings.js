@@ -88,8 +88,9 @@ export function plot(points, spell) {
     way += `${gap ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`;
     gap = false;
   }
-  const last = values.at(-1);
-  const told = values.length ? `now ${spell(last)}, at most ${spell(most)} within ${span(length)}` : "nothing was seen yet";
+  const last = points.at(-1)?.[1];
+  const now = last == null ? "unknown" : spell(last);
+  const told = values.length ? `now ${now}, at most ${spell(most)} within ${span(length)}` : "nothing was seen yet";
   return s(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told },
@@ -97,6 +98,6 @@ export function plot(points, spell) {
     s("path", { class: "plot", d: way }),
     s("text", { class: "quiet", x: left, y: 11 }, values.length ? spell(most) : ""),
     s("text", { class: "quiet", x: left, y: height - 4 }, values.length ? `${span(length)} ago` : ""),
-    s("text", { x: width - left, y: 11, "text-anchor": "end" }, values.length ? spell(last) : "unknown"),
+    s("text", { x: width - left, y: 11, "text-anchor": "end" }, now),
   );
 }

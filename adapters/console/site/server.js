@@ -60,6 +60,7 @@ export function follow(told, changed) {
       throw new Refused(0, "the stream has ended");
     } catch (error) {
       if (signal.aborted) return;
+      if (error.status === 401) return changed("not connected: a token is needed", error);
       changed(`not connected: ${error.message}; tried again in ${wait / 1000} s`, error);
       timer = setTimeout(run, wait);
       wait = Math.min(2 * wait, 16000);
