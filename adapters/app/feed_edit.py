@@ -113,7 +113,7 @@ async def carry_out(edit: FeedEdit) -> None:
     if edit.keeps_books:
         async with books(edit.new) as book:
             mapping = TableMappings(rules_of(edit.new), edit.new.schema)
-            await held_copies.hold(book, mapping, asked, edit.change.left)
+            await held_copies.hold(book, mapping, asked, edit.change.targets)
     if loader.text_of(edit.path) != edit.was:
         raise _refused("changed", f"{edit.path} was changed by somebody else meanwhile", "Look at it, then try again")
     try:
