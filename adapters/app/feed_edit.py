@@ -21,7 +21,7 @@ from tidelock.adapters.app.planned import prepare
 from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.config import loader
-from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.feed import ConfigError, Feed
 from tidelock.adapters.config.feed_change import FeedChange, SourceColumns, difference
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import held_copies
@@ -69,11 +69,11 @@ class FeedEdit(msgspec.Struct, frozen=True):
         return self.begun and self.former.target_url.scheme != "hive"
 
 
-async def plan(path: Path, text: str, *, copies: bool = True, keep: bool = False) -> FeedEdit:
-    """Plans a change; writes nothing.  `text`: of the new file.  `copies`, `keep`: as in `difference`.  Raises
-    ConfigError, CannotRun, SourceError, TargetError, LogError."""
+async def plan(path: Path, text: str, named: str, *, copies: bool = True, keep: bool = False) -> FeedEdit:
+    """Plans a change; writes nothing.  `text`: of the new file; `named`: what errors call it.  `copies`, `keep`: as in
+    `difference`.  Raises ConfigError, CannotRun, SourceError, TargetError, LogError."""
     was = loader.text_of(path)
-    former, new = loader.read(was, path), loader.read(text, path)
+    former, new = loader.read(was, path), _read(text, path, named)
     change = difference(former, new, {})
     edit = FeedEdit(path, was, text, former, new, change)
     if change.refused:
@@ -88,6 +88,14 @@ async def plan(path: Path, text: str, *, copies: bool = True, keep: bool = False
         edit, change=change, begun=begun, run=run,
         statements=tuple(s for s in statements if s.applied or s.administrator),
     )  # fmt: skip
+
+
+def _read(text: str, path: Path, named: str) -> Feed:
+    """Reads the new file's text, whose secrets are where the feed's file is.  Raises ConfigError."""
+    try:
+        return loader.read(text, path)
+    except ConfigError as problem:
+        raise ConfigError(str(problem).replace(str(path), named, 1), problem.key, problem.line) from None
 
 
 async def carry_out(edit: FeedEdit) -> None:
@@ -105,7 +113,7 @@ async def carry_out(edit: FeedEdit) -> None:
     if edit.keeps_books:
         async with books(edit.new) as book:
             mapping = TableMappings(rules_of(edit.new), edit.new.schema)
-            await held_copies.hold(book, mapping, asked, edit.change.left)
+            await held_copies.hold(book, mapping, asked, edit.change.targets)
     if loader.text_of(edit.path) != edit.was:
         raise _refused("changed", f"{edit.path} was changed by somebody else meanwhile", "Look at it, then try again")
     try:

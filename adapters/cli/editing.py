@@ -36,7 +36,7 @@ def edit(path: str, other: str, wanted: Wanted) -> int:
     """Shows what a new file means for a feed, and with `apply` replaces the feed's file by it; returns the exit code.
     """
     _own_file(path)
-    return _changed(path, loader.text_of(Path(other)), wanted)
+    return _changed(path, loader.text_of(Path(other)), other, wanted)
 
 
 def add_table(
@@ -53,7 +53,7 @@ def add_table(
     rule_words = {key: value for key, value in rule_words.items() if value}
     if any(chosen.values()):
         rule_words["columns"] = {key: value for key, value in chosen.items() if value}
-    return _changed(path, with_rule(loader.text_of(Path(path)), rule_words), wanted)
+    return _changed(path, with_rule(loader.text_of(Path(path)), rule_words), f"{path} with the new rule", wanted)
 
 
 def drop_table(path: str, table: str, wanted: Wanted) -> int:
@@ -72,7 +72,7 @@ def drop_table(path: str, table: str, wanted: Wanted) -> int:
     if other := next((one for one in rules if one.matches(name)), None):
         hint = f"Name the tables of {other.source} one by one, without {table}, and `tidelock edit`"
         raise CommandError(f"{path}: without its rule, {table} is taken by the rule {other.source}", hint, REFUSED)
-    return _changed(path, without_rule(loader.text_of(Path(path)), table), wanted)
+    return _changed(path, without_rule(loader.text_of(Path(path)), table), f"{path} without the rule", wanted)
 
 
 def _own_file(path: str) -> Feed:
@@ -93,12 +93,13 @@ def _table(text: str) -> TableName:
     return TableName(pattern.schema, pattern.table)
 
 
-def _changed(path: str, text: str, wanted: Wanted) -> int:
+def _changed(path: str, text: str, named: str, wanted: Wanted) -> int:
+    """Shows, or carries out, the change of a file to this text, which errors call `named`; returns the exit code."""
     from tidelock.adapters.app.feed_edit import carry_out, plan
     from tidelock.adapters.ports.target_inspection import CannotRun
 
     try:
-        planned = asyncio.run(plan(Path(path), text, copies=wanted.copies, keep=wanted.keep))
+        planned = asyncio.run(plan(Path(path), text, named, copies=wanted.copies, keep=wanted.keep))
         if wanted.apply:
             asyncio.run(carry_out(planned))
     except CannotRun as refused:
@@ -146,9 +147,10 @@ def _take(path: str, planned: FeedEdit, wanted: Wanted) -> int:
     """Says from when on the new file holds, and returns the exit code."""
     from tidelock.adapters.app.file_taken import taken
 
-    name, said = planned.new.name, ""
-    code, state = OK, "written"
-    if planned.run is not None:
+    name, code, state = planned.new.name, OK, "written"
+    if not planned.change:
+        said = "no run needs to take it"
+    elif planned.run is not None:
         tell = (lambda text: print(f"{name}: {text}", file=sys.stderr)) if not wanted.json else (lambda _: None)
         state, run = asyncio.run(taken(planned.new, planned.run, tell))
         code = OK if state == "taken" else REFUSED

@@ -104,9 +104,9 @@ class FeedChange(msgspec.Struct, frozen=True):
         return {_name(one.table): one.copy for one in self.tables if one.copy}
 
     @property
-    def left(self) -> tuple[TableName, ...]:
-        """Returns the tables at the target that the feed no longer writes."""
-        return tuple(_name(one.target) for one in self.tables if one.what == "goes")
+    def targets(self) -> tuple[TableName, ...]:
+        """Returns the tables at the target of all that changes."""
+        return tuple(_name(one.target) for one in self.tables)
 
 
 def difference(
@@ -252,11 +252,17 @@ def _same_place(before: Endpoint, after: Endpoint) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Returns a value as the preview shows it, without passwords."""
+    """Returns a value as the preview shows it, without passwords; settings of Spark may hold some."""
     if value is None or value == "":
         return "none"
     if isinstance(value, msgspec.Struct) and not isinstance(value, Endpoint):
-        parts = [(field.encode_name, getattr(value, field.name)) for field in msgspec.structs.fields(value)]
-        defaults = {field.encode_name: field.default for field in msgspec.structs.fields(value)}
-        return ", ".join(f"{key}: {part}" for key, part in parts if part != defaults[key]) or "as by default"
+        told = [(field, getattr(value, field.name)) for field in msgspec.structs.fields(value)]
+        shown = [f"{field.encode_name}: {_shown(part)}" for field, part in told if part != _default(field)]
+        return ", ".join(shown) or "as by default"
+    if isinstance(value, dict):
+        return f"{', '.join(sorted(value))} (values are not shown)"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default

@@ -26,15 +26,15 @@ _ASKED: Final = {held: mode for mode, held in HELD.items()}
 
 
 async def hold(
-    book: Books, mapping: TableMappings, asked: Mapping[TableName, HeldMode], gone: Iterable[TableName] = ()
+    book: Books, mapping: TableMappings, asked: Mapping[TableName, HeldMode], targets: Iterable[TableName]
 ) -> None:
-    """Asks for copies of these source tables, for a run with this mapping.  What was held or refused before of their
-    target tables goes, and of those `gone`.  Raises TargetError."""
+    """Asks for copies of these source tables, for a run with this mapping.  What was held or refused before of the
+    `targets`, all tables at the target that change, goes.  Raises TargetError."""
     if asked:
         refuse_copies(book.feed)
     place, feed, run = book.table("tidelock_wanted"), book.feed.name, book.session.execute
     await run("BEGIN")
-    for target in dict.fromkeys([*map(mapping.target, asked), *gone]):
+    for target in dict.fromkeys(targets):
         await run(
             f"DELETE FROM {place} WHERE feed = %s AND table_schema = %s AND table_name = %s "
             f"AND mode IN ('refused', {HELD_MODES})",

@@ -14,6 +14,8 @@ from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 from bench.harness.session import connect
 from bench.harness.tidelock import Process
+from tidelock.adapters.ports.staging import staged_name
+from tidelock.engine.protocol.effects import EffectId
 
 SECONDS = 120.0
 REFUSED = 1
@@ -126,6 +128,8 @@ def test_a_copy_is_held_for_a_run_that_has_the_file_which_asked_for_it(
     assert rig.differences().extra == rig.differences().total == 1, "rows of a table that went stay"
     refused = tidelock("edit", str(path), str(_other(words, tmp_path, feed="another")), "--apply")
     assert (refused.code, "is another feed" in refused.err) == (REFUSED, True)
+    broken = tidelock("edit", str(path), str(_other(words, tmp_path, lanes=0)))
+    assert "other.yaml, line" in broken.err and "lanes" in broken.err
 
 
 def _other(words: dict[str, object], folder: Path, **keys: object) -> Path:
@@ -171,5 +175,8 @@ def test_what_comes_in_from_postgres_is_published_and_copied(
     caught = tidelock("run", str(path), "--until-caught-up", seconds=SECONDS)
     assert caught.code == 0, caught.out + caught.err
     assert rig.differences().total == 0
+    staged = staged_name(rig.name, 0, EffectId(1, 7))  # what a killed run left
+    rig.at_target(f"CREATE TABLE tidelock.{staged} (id int)")
     gone = tidelock("remove", str(path), "--apply")
     assert gone.code == 0 and "nothing is left of it" in tidelock("remove", str(path)).out, gone.err
+    assert not rig.rows(f"SELECT table_name FROM information_schema.tables WHERE table_name = '{staged}'")

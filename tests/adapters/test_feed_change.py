@@ -60,8 +60,7 @@ def test_copies_are_as_the_operator_wants_them_and_none_before_a_feed_has_begun(
     (one,) = difference(feed(A + ", where: id < 5"), feed(A), keyless).tables
     assert one.copy == "copy", "rows of a table without a key cannot be told from those that are there"
     change = difference(feed(A), feed(A, B), THERE)
-    assert (change.copies, change.left) == ({TableName("shop", "b"): "copy"}, ())
-    assert difference(feed(A, B), feed(A), THERE).left == (TableName("shop", "b"),)
+    assert (change.copies, change.targets) == ({TableName("shop", "b"): "copy"}, (TableName("shop", "b"),))
     assert difference(feed(A), feed(A, "source: crm.*"), THERE).unmatched == ("crm.*",)
 
 
@@ -98,6 +97,9 @@ def test_a_feed_keeps_its_name_its_servers_and_its_bookkeeping() -> None:
     found = keys(difference(feed(A), feed(A, head=HEAD.replace("secret", "changed")), {}))
     assert [(key, refused) for key, (_, _, refused) in found.items()] == [("source", False)]
     found = keys(difference(feed(A), feed(A, more="copy: {existing: keep}\nstart: copy\n"), {}))
+    spark = "spark: {memory: 2g, settings: {spark.x: secret}}\n"
+    (one,) = difference(feed(A), feed(A, more=spark), {}).keys
+    assert one.after == "memory: 2g, settings: spark.x (values are not shown)"
     assert found == {"copy": ("as by default", "existing: keep", False), "start": ("now", "copy", False)}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.harness.rig import Rig, until
-from bench.harness.session import Flavor
+from bench.harness.session import Flavor, connect
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.config.feed import ConfigError, Feed
 from tidelock.adapters.config.loader import load, read
@@ -107,10 +107,14 @@ def clock(rig: Rig) -> datetime:
 def test_rows_before_the_time_are_absent_and_later_ones_present(
     source: str, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
 ) -> None:
-    """MariaDB has whole seconds, which its rows are given here; of MySQL the clock is asked between two of them."""
+    """MariaDB has whole seconds, which its rows are given here; of MySQL the clock is asked between two of them.  Row 7
+    is prepared before and committed later."""
     rig = make_rig(request.getfixturevalue(source), request.getfixturevalue("postgres"), "moment", lanes=2)
     rig.table("t", "id int PRIMARY KEY")
     rig.at_source("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+    decided = connect(rig.source.url(rig.schema))
+    for statement in ("XA START 'm'", "INSERT INTO t VALUES (7)", "XA END 'm'", "XA PREPARE 'm'"):
+        decided.send(statement)
     first = clock(rig).replace(microsecond=0)
     until(lambda: clock(rig) >= first + timedelta(seconds=1), "the second behind that in which the log may have begun")
     now = clock(rig)
@@ -121,15 +125,17 @@ def test_rows_before_the_time_are_absent_and_later_ones_present(
             rig.at_source(f"SET timestamp = {when}", f"INSERT INTO t VALUES ({id_})")
     else:
         rig.at_source(*(f"INSERT INTO t VALUES ({id_})" for id_ in (3, 4, 5)))
+    decided.send("XA COMMIT 'm'")
+    decided.close()
     rig.start_at = now.isoformat()
     assert [(one.level, "begins at" in one.message) for one in found(rig)] == [("note", True)]
     rig.catch_up()
-    assert [id_ for (id_,) in rig.rows(f"SELECT CONCAT(id, '') FROM {rig.schema}.t ORDER BY 1")] == ["3", "4", "5"]
+    assert [id_ for (id_,) in rig.rows(f"SELECT CONCAT(id, '') FROM {rig.schema}.t ORDER BY 1")] == ["3", "4", "5", "7"]
     assert f"`start: {rig.start_at}`: begins at" in rig.said()
     rig.start_at = "2001-01-01T00:00Z"  # of a later run it means nothing
     rig.at_source("INSERT INTO t VALUES (6)")
     rig.catch_up()
-    assert rig.rows(f"SELECT CONCAT(count(*), '') FROM {rig.schema}.t") == [("4",)]
+    assert rig.rows(f"SELECT CONCAT(count(*), '') FROM {rig.schema}.t") == [("5",)]
     rig.name += "-2"
     for start, words in (("2001-01-01T00:00Z", "does not reach back to"), ("2101-01-01T00:00Z", "is in the future")):
         rig.start_at = start
