@@ -122,6 +122,15 @@ def test_every_command_that_advice_names_is_one() -> None:
     assert seen > 50
 
 
+def test_the_how_to_names_halts_by_words_of_theirs() -> None:
+    page = (ROOT / "docs/how-to/troubleshoot.md").read_text()
+    table = page.partition("## By the words of a halt")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+    words = [word for row in rows for word in re.findall(r"`([^`]+)`", row)]
+    assert len(words) > 5
+    assert [word for word in words if word not in reference()] == []
+
+
 def test_a_hint_names_resync_as_it_is_done_there() -> None:
     for hint in (errors.WAY_OUT, errors.SEE_THE_LOG, f"Then {RESYNC}"):
         assert "resync" in hint

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig
+from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.runtime.service_watch import ServiceWatch
@@ -150,3 +151,24 @@ def test_a_feed_tells_its_start_its_life_and_its_end(
     process.stop()
     told = notified.told()
     assert told.count("STOPPING=1") == 1 and "READY=1" not in told
+
+
+@pytest.mark.proof
+def test_a_worker_tells_its_start_its_life_and_its_end(
+    notified: Systemd, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(mariadb, postgres, "notifying", log=kafka.url())
+    rig.table("t", "id int PRIMARY KEY")
+    environment, said = notified.environment(200_000), rig.folder / "said"
+    process = Process(["worker", str(rig.feed), "--name", "w1"], said, environment=environment)
+    try:
+        assert "READY=1" in notified.until("READY=1")
+        rig.at_source("INSERT INTO t VALUES (1)")
+        until(rig.equal, "the row", SECONDS)
+        notified.told()
+        for _ in range(3):
+            notified.until("WATCHDOG=1")
+        process.stop()
+    finally:
+        process.kill()
+    assert notified.told().count("STOPPING=1") == 1, said.read_text()

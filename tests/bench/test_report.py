@@ -108,10 +108,10 @@ def test_the_page_has_a_place_for_every_result() -> None:
     assert homeless == []
 
 
-def test_each_figure_of_the_short_page_is_in_the_tables() -> None:
-    short = (PAGE.parent / "performance.md").read_text()
-    figures = re.findall(r"\d+(?:,\d{3})+|\d+\.\d+", short)
-    assert len(figures) > 30
+@pytest.mark.parametrize(("page", "least"), [("performance.md", 30), ("comparison.md", 15)])
+def test_each_figure_of_a_page_that_quotes_them_is_in_the_tables(page: str, least: int) -> None:
+    figures = re.findall(r"\d+(?:,\d{3})+|\d+\.\d+", (PAGE.parent / page).read_text())
+    assert len(figures) > least
     told = set(re.findall(r"\d+(?:,\d{3})+|\d+\.\d+", PAGE.read_text()))
     assert set(figures) - told == set()
 
