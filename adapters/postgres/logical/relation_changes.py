@@ -1,8 +1,8 @@
 """Changes of a table's form between two relation messages: the only notice of DDL that the stream gives.
 
-A column added at the end is carried over where its value in old rows is certain: it may be NULL, has no default, and the
-rows are in the same file as before it, so that no default has gone since; or the catalogue holds the constant that they
-were given.  Columns that are gone and renamed are carried over where the
+A column added at the end is carried over where its value in old rows is certain: it may be NULL, has no default, and
+the rows are in the same file as before it, so that no default has gone since; or the catalogue holds the constant that
+they were given.  Columns that are gone and renamed are carried over where the
 numbers of all columns are certain (`column_numbers`), and so is a table that is gone or has another name.  All else is
 told in words, for the operator: a column of another type, a default that the table was written anew for (its old rows
 hold values that no message told), another primary key, another table under the name, or a computed column that is
