@@ -78,6 +78,12 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
         columns = tuple((column.name, column.type, column.modifier, column.number) for column in self.columns)
         return self.oid, self.name, columns, self.primary_key, self.computed
 
+    @property
+    def seen(self) -> tuple[object, ...]:
+        """What a message shows of it, whatever the catalogue has by then: its parts without the columns' numbers."""
+        columns = tuple((column.name, column.type, column.modifier) for column in self.columns)
+        return self.oid, self.name, columns, self.primary_key, self.computed
+
 
 class FormChange(msgspec.Struct, frozen=True):
     """The change of a form.  `statement`: for ADD_COLUMN and ALTERED those of PostgreSQL's, for OTHER words.
@@ -172,8 +178,9 @@ def as_it_was(form: Form) -> FormChange:
 
 
 def number_of(before: Form, after: Form | None) -> int:
-    """Returns what tells this change from others, the same wherever it is met."""
-    told = msgspec.json.encode((before.parts, after.parts if after is not None else None))
+    """Returns what tells this change from others, the same wherever it is met, and whatever the table is by then: an
+    operator who lets it pass may take long, and the source's table may be dropped or changed again meanwhile."""
+    told = msgspec.json.encode((before.parts, after.seen if after is not None else None))
     return xxh3_64_intdigest(told) & _POSITIVE
 
 
