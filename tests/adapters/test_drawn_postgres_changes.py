@@ -182,10 +182,11 @@ class Drawing:
             table.settled = False
 
     def _doubtful(self) -> None:
-        """What no message may tell: the feed halts, and goes on as it advises.  All else is at the target before, as
-        `init` makes every table there that the source has by then."""
+        """What no message may tell: the feed halts, and goes on as it advises.  All else is at the target before: else
+        rows in between may halt it too, and `init` makes every table that the source has by then."""
         rng, (name, table) = self._rng, self._any()
         self._settle(*sorted(self.tables))
+        self._beat("all before what is doubtful")
         column, kind = rng.choice(sorted(table.columns)), rng.choice([*TYPES])
         new = next(one for one in NAMES if one not in table.columns)
         without = {name: type_ for name, type_ in table.columns.items() if name != column}
