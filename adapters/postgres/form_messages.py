@@ -29,6 +29,12 @@ _FILL = """CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] ELS
     WHERE t.isleaf AND t.level > 0
     HAVING bool_and(l.atthasmissing) AND count(DISTINCT l.attmissingval::text) = 1
 ) END"""
+FILE: Final = """coalesce(hashtextextended((
+    SELECT string_agg(l.relfilenode::text, ' ' ORDER BY l.oid)
+    FROM pg_partition_tree(c.oid) t JOIN pg_class l ON l.oid = t.relid WHERE t.isleaf AND t.level > 0
+), 0), c.relfilenode::bigint)"""
+"""Number of the file that holds the rows of a table `c`, of its partitions' files where these hold them: another one
+where they were written anew."""
 _KINDS = ", ".join(f"'{kind}'" for kind in sorted(COMPARED))
 _COMPARES = f"""i.indpred IS NULL AND i.indimmediate AND i.indisvalid AND 0 <> ALL (i.indkey::int2[])
     AND NOT coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)
@@ -89,7 +95,9 @@ SELECT json_build_array(
         WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attgenerated <> ''
     ),
     c.relnatts,
-    {_FACTS}
+    {_FACTS},
+    false,
+    {FILE}
 )::text
 FROM (
     SELECT c.oid

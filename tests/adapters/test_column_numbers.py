@@ -135,3 +135,18 @@ def test_a_look_tells_how_many_columns_there_were_though_none_is_another() -> No
             assert told.relations.looked_at(form(BEFORE, 4)) is None
         change = told.row(["id", "v", "w", "x"], now({**BEFORE, "x": 5}, 5))
         assert change is not None and change.kind is (DdlKind.ADD_COLUMN if looked else DdlKind.OTHER)
+
+
+@pytest.mark.parametrize("names", [["id", "w", "x"], ["id", "v", "w", "x"], ["id", "v"]])
+def test_a_change_is_the_same_to_an_operator_whatever_has_become_of_the_table_since(names: list[str]) -> None:
+    """The halt is passed by it, when the row that shows the change is read again."""
+    later = {
+        "dropped": RelationCatalogue({23: PostgresType(23, "pg_catalog", "int4")}),
+        "a column was renamed": now({"id": 1, "w": 3, "z": 4}, 4),
+        "a column was made anew": now({"id": 1, "w": 3, "x": 5}, 5),
+    }
+    first = Told(form(BEFORE)).row(names, now({"id": 1, "w": 3, "x": 4}, 4))
+    assert first is not None
+    for facts in later.values():
+        again = Told(form(BEFORE)).row(names, facts)
+        assert again is not None and again.number == first.number

@@ -35,7 +35,8 @@ NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
 
 @dataclasses.dataclass
 class Table:
-    """A table of the source.  `settled`: the feed has passed a row behind its last change of columns."""
+    """A table of the source.  `settled`: the feed has passed a row since its columns were changed or it was written
+    anew."""
 
     columns: dict[str, str]
     key: str = "id"
@@ -161,23 +162,31 @@ class Drawing:
 
     def _truncate(self) -> None:
         names = self._rng.sample(sorted(self.tables), self._rng.choice((1, 2)))
-        self._send(f"TRUNCATE {', '.join(names)}")
+        if self._send(f"TRUNCATE {', '.join(names)}"):
+            for name in names:
+                self.tables[name].settled = False
 
     def _rowless(self) -> None:
         """What means nothing to rows."""
         name, table = self._any()
         column = self._rng.choice(sorted(table.columns))
-        self._send(self._rng.choice((
+        sql = self._rng.choice((
             f'ALTER TABLE {name} ALTER "{column}" DROP DEFAULT', f"ALTER TABLE {name} ADD CHECK ({table.key} > -1000)",
             f'CREATE INDEX ON {name} ("{column}")', f"COMMENT ON TABLE {name} IS 'x'", f"VACUUM FULL {name}",
             f"CLUSTER {name} USING {name}_pkey", f"ANALYZE {name}",
-        )))  # fmt: skip
+        ))  # fmt: skip
+        written_anew = sql.startswith(("VACUUM", "CLUSTER"))
+        if written_anew:  # between it and a new column, on either side, a row comes
+            self._settle(name)
+        if self._send(sql) and written_anew:
+            table.settled = False
 
     def _doubtful(self) -> None:
-        """What no message may tell: the feed halts, and goes on as it advises.  All else is at the target before, as
-        `init` makes every table there that the source has by then."""
+        """What no message may tell: the feed halts, and goes on as it advises.  All else is at the target before: else
+        rows in between may halt it too, and `init` makes every table that the source has by then."""
         rng, (name, table) = self._rng, self._any()
         self._settle(*sorted(self.tables))
+        self._beat("all before what is doubtful")
         column, kind = rng.choice(sorted(table.columns)), rng.choice([*TYPES])
         new = next(one for one in NAMES if one not in table.columns)
         without = {name: type_ for name, type_ in table.columns.items() if name != column}

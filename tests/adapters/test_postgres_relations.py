@@ -98,6 +98,13 @@ OTHERS = {
     "a default of each row's own": (["ALTER TABLE t ADD c float DEFAULT random()"], "must be copied anew"),
     "a sequence": (["ALTER TABLE t ADD c serial"], "must be copied anew"),
     "an identity": (["ALTER TABLE t ADD c int GENERATED ALWAYS AS IDENTITY"], "must be copied anew"),
+    "a default that is gone by now": (
+        ["ALTER TABLE t ADD c text DEFAULT random()::text", "ALTER TABLE t ALTER c DROP DEFAULT"], "written anew since"
+    ),
+    "a constant that is gone by now": (
+        ["ALTER TABLE t ADD c int DEFAULT 7", "VACUUM FULL t", "ALTER TABLE t ALTER c DROP DEFAULT"],
+        "written anew since",
+    ),
     "a default that came later": (["ALTER TABLE t ADD c int", "ALTER TABLE t ALTER c SET DEFAULT 7"], "set later"),
     "another type": (
         ["ALTER TABLE t ALTER v TYPE varchar(9)"],

@@ -196,12 +196,12 @@ class Assembly(ChunkAssembly):
     def _relation(self, b: bytes, lsn: int) -> None:
         self.relations.tell(messages.relation(b))
 
-    def _table(self, oid: int) -> KnownTable:
-        """Returns the table of which something comes in the open transaction."""
+    def _table(self, oid: int, *, emptied: bool = False) -> KnownTable:
+        """Returns the table of which something comes in the open transaction.  `emptied`: a TRUNCATE."""
         known = self.relations.tables.get(oid)
         if known is not None:
             return known
-        self.notices.met(self.relations.resolve(oid, self.role))
+        self.notices.met(self.relations.resolve(oid, self.role, emptied=emptied))
         return self.relations.tables[oid]
 
     def _type(self, b: bytes, lsn: int) -> None:
@@ -215,7 +215,7 @@ class Assembly(ChunkAssembly):
         if taken < state.skip:
             state.ordinal += 1
             return
-        tables = [self._table(oid) for oid in told.oids]
+        tables = [self._table(oid, emptied=True) for oid in told.oids]
         state.ordinal += 1
         wanted = [table for table in tables if table.role is Role.WANTED]
         if wanted:

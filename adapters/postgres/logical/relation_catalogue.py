@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from tidelock.adapters.postgres.column_types import TYPE_FACTS, PostgresType, types_of
+from tidelock.adapters.postgres.form_messages import FILE
 
 Ask: TypeAlias = Callable[[str, Sequence[Any]], Sequence[Sequence[Any]]]
 """Runs a query with `$1`, … and returns its rows."""
@@ -38,7 +39,7 @@ class Identity(msgspec.Struct, frozen=True):
 class RelationCatalogue(msgspec.Struct, frozen=True):
     """`types`: those asked for, by oid.  `columns`: by name.  `leaves`: identities of its partitions, each once; none
     where it has none.  `computed`: its generated columns, as (name, attnum, expression).  `ever`: how many columns
-    it has ever had."""
+    it has ever had.  `file`: number of the file that its rows are in."""
 
     types: Mapping[int, PostgresType] = {}
     primary_key: tuple[str, ...] = ()
@@ -46,11 +47,12 @@ class RelationCatalogue(msgspec.Struct, frozen=True):
     leaves: tuple[Identity, ...] = ()
     computed: tuple[tuple[str, int, str], ...] = ()
     ever: int = 0
+    file: int = 0
 
 
 # A missing value is an array of one element, whose text is that of the value.  A partitioned table has none: its
 # partitions have it.
-_COLUMNS: Final = """
+_COLUMNS: Final = f"""
 SELECT a.attname::text, a.attnum, NOT a.attnotnull,
     (a.atthasdef AND a.attgenerated = '') OR a.attidentity <> '',
     CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] ELSE (
@@ -65,8 +67,8 @@ SELECT a.attname::text, a.attnum, NOT a.attnotnull,
     CASE WHEN a.attgenerated <> '' THEN (
         SELECT pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum
     ) END,
-    (SELECT c.relnatts FROM pg_class c WHERE c.oid = a.attrelid)
-FROM pg_attribute a
+    c.relnatts, {FILE}
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum"""
 
@@ -91,4 +93,5 @@ def read_relation(ask: Ask, oid: int, types: Sequence[int]) -> RelationCatalogue
         leaves=tuple(Identity(letter, tuple(key)) for letter, key in ask(_LEAVES, (oid,))),
         computed=tuple((row[0], row[1], row[6]) for row in columns if row[6] is not None),
         ever=columns[0][7] if columns else 0,
+        file=columns[0][8] if columns else 0,
     )

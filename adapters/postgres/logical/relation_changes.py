@@ -1,7 +1,8 @@
 """Changes of a table's form between two relation messages: the only notice of DDL that the stream gives.
 
-A column added at the end is carried over where its value in old rows is certain: it may be NULL and has no default, or
-the catalogue holds the constant that they were given.  Columns that are gone and renamed are carried over where the
+A column added at the end is carried over where its value in old rows is certain: it may be NULL, has no default, and
+the rows are in the same file as before it, so that no default has gone since; or the catalogue holds the constant that
+they were given.  Columns that are gone and renamed are carried over where the
 numbers of all columns are certain (`column_numbers`), and so is a table that is gone or has another name.  All else is
 told in words, for the operator: a column of another type, a default that the table was written anew for (its old rows
 hold values that no message told), another primary key, another table under the name, or a computed column that is
@@ -57,7 +58,8 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
     `computed`: its generated columns, which no message has.  `ever`: how many columns it has had so far, at least; 0:
     the numbers of its columns are those that their names had at some time later, and make nothing certain.  `facts`:
     what else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
-    trigger that tells each change of it, so that it holds until a command's message tells another one.
+    trigger that tells each change of it, so that it holds until a command's message tells another one.  `file`: number
+    of the file that its rows were in at a time when it had no later column.
     """
 
     oid: int
@@ -68,11 +70,18 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
     ever: int = 0
     facts: FormFacts | None = None
     told: bool = False
+    file: int = 0
 
     @property
     def parts(self) -> tuple[object, ...]:
         """Identity among forms: all but how its types are spelled."""
         columns = tuple((column.name, column.type, column.modifier, column.number) for column in self.columns)
+        return self.oid, self.name, columns, self.primary_key, self.computed
+
+    @property
+    def seen(self) -> tuple[object, ...]:
+        """What a message shows of it, whatever the catalogue has by then: its parts without the columns' numbers."""
+        columns = tuple((column.name, column.type, column.modifier) for column in self.columns)
         return self.oid, self.name, columns, self.primary_key, self.computed
 
 
@@ -101,10 +110,18 @@ def spelled(types: Mapping[int, PostgresType], oid: int, modifier: int) -> str:
 
 
 def changed(
-    before: Form, after: Form, facts: Mapping[str, ColumnFacts], columns: Sequence[Column], *, certain: bool = False
+    before: Form,
+    after: Form,
+    facts: Mapping[str, ColumnFacts],
+    columns: Sequence[Column],
+    *,
+    certain: bool = False,
+    rewritten: bool = False,
 ) -> FormChange | None:
     """Returns what became of a table's form; None where nothing did.  `facts`: of its columns now; `columns`: those of
-    `after`.  `certain`: the numbers of all columns are known, so that names say nothing."""
+    `after`.  `certain`: the numbers of all columns are known, so that names say nothing.  `rewritten`: the table was
+    written anew since it had the columns of before alone, so that a new one that may be NULL may have had a default.
+    """
     tables = tuple(dict.fromkeys((before.name, after.name)))
     number = number_of(before, after)
     if before.oid != after.oid:
@@ -124,6 +141,13 @@ def changed(
     if not harmless and not words and not new and reshaped in (None, ToldChange()):
         return None
     words += [doubt for column in new if (doubt := doubt_of(column, facts.get(column.name), before))]
+    if rewritten:
+        words += [
+            f"column {one.name} {one.spelled} is new, and the table was written anew since, by VACUUM FULL, CLUSTER, "
+            "TRUNCATE or a default that is gone by now: what old rows have in it is in no message"
+            for one in new
+            if not words and facts[one.name].fill is None
+        ]
     if not certain:
         words += [f"column {one.name} is new, and the table was changed again since" for one in new if not words]
     if harmless or words:
@@ -154,8 +178,9 @@ def as_it_was(form: Form) -> FormChange:
 
 
 def number_of(before: Form, after: Form | None) -> int:
-    """Returns what tells this change from others, the same wherever it is met."""
-    told = msgspec.json.encode((before.parts, after.parts if after is not None else None))
+    """Returns what tells this change from others, the same wherever it is met, and whatever the table is by then: an
+    operator who lets it pass may take long, and the source's table may be dropped or changed again meanwhile."""
+    told = msgspec.json.encode((before.parts, after.seen if after is not None else None))
     return xxh3_64_intdigest(told) & _POSITIVE
 
 

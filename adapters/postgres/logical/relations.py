@@ -83,6 +83,7 @@ class Relations:
         self._catalogue = catalogue
         self._forms = dict(former)
         self._oids = {form.name: oid for oid, form in former.items()}
+        self._files: dict[int, int] = {}  # those that rows have told of since a form was learned
         self._types: dict[int, Type] = {}
         self._told: dict[int, Relation] = {}  # and no row of it has come
         self._known: dict[int, KnownTable] = {}  # before they were told of again
@@ -128,8 +129,11 @@ class Relations:
             raise DamagedMessage("a row comes of a table that was not told before")
         return told
 
-    def resolve(self, oid: int, role_of: Callable[[TableName], Role]) -> FormChange | None:
+    def resolve(
+        self, oid: int, role_of: Callable[[TableName], Role], *, emptied: bool = False
+    ) -> FormChange | None:
         """Make the table known of which a row comes.  Returns what the last relation message says of a change of it.
+        `emptied`: it is a TRUNCATE that comes, so what old rows have says nothing.
 
         Raises DamagedMessage for a table that was not told of, UnsuitableLog, and what the catalogue raises.
         """
@@ -146,10 +150,13 @@ class Relations:
             facts = replace(facts, primary_key=former.primary_key)
             self._note(relation.oid, role, _shape(relation, name, facts, types))
             return None
-        form, certain = _form(relation, name, facts, types, former or self._named(name))
+        last = former or self._named(name)
+        form, certain = _form(relation, name, facts, types, last, self._file_of(last))
         shape = _shape(relation, name, facts, types)
         self._note(relation.oid, role, shape)
-        return self._compared(form, facts, shape.columns, certain=certain) if role is Role.WANTED else None
+        if role is not Role.WANTED:
+            return None
+        return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
 
     def looked_at(self, form: Form) -> FormChange | None:
         """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
@@ -158,7 +165,7 @@ class Relations:
         if known is None:
             return self._compared(form, RelationCatalogue(), ())
         if known.parts == form.parts:
-            other = (known.told, known.ever) != (form.told, form.ever)
+            other = (known.told, known.ever, known.file) != (form.told, form.ever, form.file)
             if other or known.facts is None or (form.told and known.facts != form.facts):
                 self.take(form)
             return None
@@ -218,13 +225,23 @@ class Relations:
         return self._forms.get(self._oids.get(name, 0))
 
     def _compared(
-        self, form: Form, facts: RelationCatalogue, columns: Sequence[Column], *, certain: bool = True
+        self,
+        form: Form,
+        facts: RelationCatalogue,
+        columns: Sequence[Column],
+        *,
+        certain: bool = True,
+        emptied: bool = False,
     ) -> FormChange | None:
         """Note the form.  Returns how it differs from the last one of this oid, or of this name.  `certain`: the
         numbers of its columns are what they were at its place."""
         former = self._forms.get(form.oid) or self._named(form.name)
         if former is not None and former.parts == form.parts:
+            if form.ever:
+                self._files[form.oid] = form.file
             return None
+        was = self._file_of(former)
+        file = was if emptied else facts.file
         if former is not None:
             self._forget(former)
         self._forms[form.oid] = form
@@ -233,10 +250,15 @@ class Relations:
         if former is None:
             return None
         certain = certain and former.ever > 0 and _is_numbered(former)
-        return changed(former, form, facts.columns, columns, certain=certain)
+        return changed(former, form, facts.columns, columns, certain=certain, rewritten=file != was)
+
+    def _file_of(self, former: Form | None) -> int:
+        """Returns the last file that the rows of a table were in before it got another column."""
+        return self._files.get(former.oid, former.file) if former is not None else 0
 
     def _forget(self, former: Form) -> None:
         del self._forms[former.oid]
+        self._files.pop(former.oid, None)
         self.learned[former.oid] = (former.name, None)
         if self._oids.get(former.name) == former.oid:
             del self._oids[former.name]
@@ -277,8 +299,10 @@ def _form(
     facts: RelationCatalogue,
     types: Mapping[int, PostgresType],
     former: Form | None,
+    file: int,
 ) -> tuple[Form, bool]:
-    """Returns the form that a message tells, and whether the numbers of its columns are certain.
+    """Returns the form that a message tells, and whether the numbers of its columns are certain.  `file`: that of the
+    rows before it.
 
     What only the catalogue says is of now, and the message may be older.  So what is different there must be told of as
     a change, or stay as it was: a column that is not there any more keeps its number, by which one made anew is known.
@@ -298,7 +322,8 @@ def _form(
     key = _key(columns, facts, certain=numbers.certain) if facts.columns else same.primary_key
     if not numbers.certain:
         return Form(relation.oid, name, columns, key, computed), False
-    return Form(relation.oid, name, columns, key, computed, numbers.ever, same.facts), True
+    file = facts.file if facts.ever == numbers.ever else file
+    return Form(relation.oid, name, columns, key, computed, numbers.ever, same.facts, file=file), True
 
 
 def _shape(
