@@ -34,6 +34,7 @@ REFUSED: Final[dict[str, tuple[str, ...]]] = {
     "CREATE TABLE n (id serial, p point, f float(7,3), KEY ((f + 1)))": ("mariadb",),
     "CREATE OR REPLACE TABLE t (id int PRIMARY KEY)": ("mysql",),
     "ALTER TABLE t ALTER CHECK k NOT ENFORCED": ("mariadb",),
+    "ALTER TABLE t ADD INDEX ((a + 1))": ("mariadb",),
 }
 """Kinds of source that have no such statement."""
 LOGGED: Final[dict[str, dict[str, str]]] = {
