@@ -42,7 +42,7 @@ $(SETUP):
 	  echo "setup: $(VENV) with $$($$python --version)"
 	  $$python -m venv --clear $(VENV)
 	fi
-	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages, about 750 MB with Spark …"
+	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages, about 900 MB with Spark …"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable . --editable ./bench

@@ -150,9 +150,8 @@ class _Life:
             from tidelock.adapters.web.serving import serve, served_at
 
             for at in served_at(feed, self._socket):
-                machines = lambda: [(0, self.shell.machine)] if self.shell is not None else []  # noqa: E731
-                served = serve(at, self._latest, feed.name, lambda: [self.meters], machines)
-                await self._http.enter_async_context(served)
+                groups = lambda: [(0, self.shell.machine)] if self.shell is not None else []  # noqa: E731
+                await self._http.enter_async_context(serve(at, self._latest, feed.name, lambda: [self.meters], groups))
             self._serves = True
 
     def _latest(self) -> Sample:

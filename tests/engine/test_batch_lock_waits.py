@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.planned_lanes import Planned, planned
-from tests.engine.world import ACCOUNT, FAMILY, KEYLESS, WORLDS, Draft, History, World, change, drafts
+from tests.engine.world import ACCOUNT, FAMILY, KEYLESS, SELF, WORLDS, Draft, History, World, change, drafts
 from tidelock.engine.batch.lock_waits import MOST, STEPS, HotKey, LockWaits, look
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
@@ -100,6 +100,14 @@ def test_a_parent_is_named_by_what_its_children_refer_to() -> None:
     made.plan_transactions([change(child, None, (7, 1, "s"))])
     (wait,) = looked(made).waits
     assert wait.key == "id=1" and looked(made).hottest == (HotKey(str(mother.name), "id=1", 1),)
+
+
+def test_a_key_that_both_only_read_is_not_what_is_waited_for() -> None:
+    (node,) = SELF.bindings()
+    made = Planned(SELF, [node], 2)
+    made.plan_transactions([change(node, None, (2, 1, 0))])
+    made.plan_transactions([change(node, None, (6, 1, 0)), change(node, None, (5, 2, 0))])
+    assert [wait.key for wait in looked(made).waits] == ["id=2"]
 
 
 def test_a_table_without_a_key_is_waited_for_as_a_whole() -> None:
