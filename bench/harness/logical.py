@@ -16,6 +16,7 @@ from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.adapters.postgres.logical.relations import Catalogue, Relations
 from tidelock.adapters.postgres.logical.row_values import code, reading
+from tidelock.adapters.postgres.logical.table_forms import read_forms
 from tidelock.engine.model.log_batch import SourceChunk
 from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, Shape, TableName
 from tidelock.engine.model.schema_change import DdlKind
@@ -82,6 +83,11 @@ class Log:
             tuple(None if text is None else read(text.encode()) for read, text in zip(readings, row, strict=True))
             for row in made
         ]
+
+    def forms(self) -> dict[int, Form]:
+        """What is known of the tables that are there, as where a feed begins."""
+        names = [TableName(schema, name) for schema, name, _ in self._session.execute(_TABLES, ())]
+        return {form.oid: form for form in read_forms(self.ask, names)}
 
     def texts(self) -> dict[TableName, list[dict[str, str | None]]]:
         """All rows of all tables now, as texts by column."""

@@ -41,10 +41,11 @@ def statements(postgres: Postgres) -> dict[str, Ddl]:
     tables = [f"t{number}" for number in range(len(ADDED))]
     postgres.execute_script("; ".join(f"CREATE TABLE {t} (id int PRIMARY KEY)" for t in tables), database=database)
     with log(postgres, database) as made:
+        former = made.forms()
         for table, (added, *_) in zip(tables, ADDED.values(), strict=True):
             made.run([f"INSERT INTO {table} VALUES (1)", f"ALTER TABLE {table} ADD {added}"])
             made.run([f"INSERT INTO {table} VALUES (2)"])
-        chunks, _ = decoded(made.messages(), made.start, made.catalogue)
+        chunks, _ = decoded(made.messages(), made.start, made.catalogue, former=former)
     found = [one.ddl for chunk in chunks for one in chunk.transactions if one.ddl is not None]
     assert [ddl.tables[0].table for ddl in found] == tables
     assert {ddl.kind for ddl in found} == {DdlKind.ADD_COLUMN}

@@ -9,9 +9,7 @@ import pytest
 from bench.harness.logical import Log, Replica, decoded
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.assembly import NOTICES, Assembly
-from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.adapters.postgres.logical.relations import Relations
-from tidelock.adapters.postgres.logical.table_forms import read_forms
 from tidelock.engine.model.log_batch import SourceChunk
 from tidelock.engine.model.records import UNKNOWN, TableName
 from tidelock.engine.model.schema_change import DdlKind
@@ -20,14 +18,8 @@ T = TableName("public", "t")
 U = TableName("public", "u")
 
 
-def known(shop_log: Log) -> dict[int, Form]:
-    """What is known of the tables that are there, as where a feed begins."""
-    names = shop_log.ask("SELECT schemaname::text, tablename::text FROM pg_tables WHERE schemaname = 'public'", ())
-    return {form.oid: form for form in read_forms(shop_log.ask, [TableName(*name) for name in names])}
-
-
 def read(shop_log: Log, statements: Sequence[str], **options: object) -> list[SourceChunk]:
-    former = known(shop_log)
+    former = shop_log.forms()
     shop_log.run(statements)
     messages = shop_log.messages(keep=True)
 
@@ -47,7 +39,7 @@ def told(chunks: Sequence[SourceChunk]) -> list[tuple[DdlKind, str]]:
 
 def said_of(shop_log: Log, statements: Sequence[str]) -> list[tuple[DdlKind, str]]:
     """What is told where each transaction is read before the next one is committed."""
-    relations = Relations(shop_log.catalogue, known(shop_log))
+    relations = Relations(shop_log.catalogue, shop_log.forms())
     assembly = Assembly("7012345678901234567/shop", shop_log.start, relations, lambda _: True, lambda _: False)
     for statement in statements:
         shop_log.run([statement])
@@ -287,7 +279,7 @@ def test_a_type_that_was_dropped_since_has_the_name_that_the_stream_told(shop_lo
 
 def test_forms_are_compared_over_a_connection_and_nothing_else_is_kept(shop_log: Log) -> None:
     shop_log.run([FIRST])
-    former = known(shop_log)
+    former = shop_log.forms()
     first, relations = decoded(shop_log.messages(), shop_log.start, shop_log.catalogue, former=former)
     shop_log.run(["ALTER TABLE t ADD c int DEFAULT 7", THEN])
     start, messages = first[-1].last, shop_log.messages()
