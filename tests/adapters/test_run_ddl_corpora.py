@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +39,10 @@ class Ends:
         self.source, self.target = connect(source), connect(target)
         self._number = 0
         self._filled: dict[Record, Record] = {}
+
+    def close(self) -> None:
+        self.source.close()
+        self.target.close()
 
     def run(self, file: Path, process: Process) -> int:
         """Run the statements of a file that need nobody; returns how many the source took.  Raises AssertionError."""
@@ -144,14 +149,14 @@ def test_what_is_read_leaves_equal_ends(
     target = make_postgres()
     rig = make_rig(source, target, "corpora", lanes=1)
     rig.rules = [{"source": "*.*"}]
-    ends = Ends(source, target)
     rig.catch_up()
     process = rig.run()
     ran = dict[Path, int]()
-    for file in files():
-        if corpus in file.parts and source_of(file) == server:
-            ran[file] = ends.run(file, process)
-            print(f"{file.name}: {ran[file]}", flush=True)
+    with closing(Ends(source, target)) as ends:
+        for file in files():
+            if corpus in file.parts and source_of(file) == server:
+                ran[file] = ends.run(file, process)
+                print(f"{file.name}: {ran[file]}", flush=True)
     process.stop()
     assert rig.parked() == 0
     assert sum(ran.values()) > len(ran), DATA
