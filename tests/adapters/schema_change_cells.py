@@ -25,7 +25,6 @@ FIRST: Final[dict[str, tuple[str, ...]]] = {
     "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ("SET time_zone = 'SYSTEM'",),
     "ALTER TABLE t DROP CONSTRAINT k": ("ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0)",),
     "ALTER TABLE t ALTER CHECK k NOT ENFORCED": ("ALTER TABLE t ADD CONSTRAINT k CHECK (a > 0)",),
-    "ALTER TABLE t ADD COLUMN d datetime DEFAULT CURRENT_TIMESTAMP": ("SET time_zone = 'SYSTEM'",),
     "ALTER TABLE t MODIFY b varchar(5)": ("UPDATE t SET b = 'abcd ' WHERE id = 1",),
     "ALTER TABLE t MODIFY b varchar(9) CHARACTER SET ascii": ("UPDATE t SET b = 'e' WHERE id = 2",),
 }  # fmt: skip
