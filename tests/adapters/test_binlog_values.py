@@ -29,7 +29,7 @@ from tidelock.engine.model.log_batch import SourceChunk
 from tidelock.engine.model.records import Kind, Position, Row, RowChange, Shape
 
 LIVE = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 SECOND_ORACLE_ID = 990_101
 
@@ -291,7 +291,7 @@ def test_rows_are_what_the_server_selects(source: Source, data: st.DataObject) -
     assert shape.primary_key == ("pk",)
 
 
-@pytest.mark.parametrize("width", [1, 7, 8, 9, 63, 1000])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 63, 400])
 def test_a_wide_row_with_nulls_anywhere(source: Source, width: int) -> None:
     table = source.table(["SMALLINT"] * (width - 1))
     start = log_ends.current_position(source.session)

@@ -187,6 +187,7 @@ async def test_an_account_without_rights_cannot_make_topics(strict: Kafka) -> No
     assert {changes_topic(feed.name), control_topic(feed.name)} <= strict.topics().keys()
 
 
+@pytest.mark.proof
 async def test_hidden_settings_are_not_passed_over_in_silence(strict: Kafka) -> None:
     feed = feed_at(strict.url())
     for name, settings in ((changes_topic(feed.name), CHANGES), (control_topic(feed.name), CONTROL)):

@@ -344,7 +344,9 @@ def test_a_history_leaves_what_a_select_finds(server: Postgres, database: str, n
                 agree(made, replica, shape, FILTERED.get(name, ""))
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.proof] * (at % 2)) for at, name in enumerate(HISTORIES)]
+)
 def test_a_history_goes_on_from_each_place_that_was_told(server: Postgres, database: str, name: str) -> None:
     history = HISTORIES[name]
     server.execute_script(history.begin, database=database)

@@ -198,7 +198,7 @@ async def test_a_publisher_that_is_killed_at_any_moment_leaves_an_exact_log(feed
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(8):
+        for _ in range(5):
             publisher = await publish(feed)
             await publisher.told()
             await asyncio.sleep(random.random() * 0.4)  # any moment

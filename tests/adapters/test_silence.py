@@ -72,7 +72,7 @@ def with_port(url: str, port: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "end", [pytest.param("source", marks=pytest.mark.proof), "target mysql", "target postgresql"]
+    "end", [*(pytest.param(end, marks=pytest.mark.proof) for end in ("source", "target mysql")), "target postgresql"]
 )
 def test_every_command_ends(end: str, deaf: int, mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
     source, target = f"{mariadb.url()}?{SHORT}", f"{postgres.url()}?{SHORT}"

@@ -242,6 +242,7 @@ def test_a_stream_beside_a_busy_source_is_killed(rig: Rig, spark: Any, tmp_path:
     assert len(wanted) > 100
 
 
+@pytest.mark.proof
 def test_a_table_in_its_own_columns(rig: Rig, spark: Any) -> None:
     rig.table(
         "odd",

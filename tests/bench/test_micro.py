@@ -97,7 +97,9 @@ def test_memory_that_a_stage_holds_is_counted() -> None:
     assert 1 << 20 <= held(megabyte) < 1.1 * (1 << 20)
 
 
-@pytest.mark.parametrize("kind", remote.SERVERS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.proof] * (kind != "postgres")) for kind in remote.SERVERS]
+)
 def test_sinks_are_measured_on_a_real_server(
     kind: str, postgres: Postgres, mariadb: MariaDb, mysql: MySql, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -528,7 +528,7 @@ def test_a_batch_that_grows(ground: str) -> None:
     run_state_machine_as_test(
         partial(GrowingBatch, GROUNDS[ground]),
         settings=settings(
-            max_examples=10, stateful_step_count=15, deadline=None, derandomize=True, report_multiple_bugs=False
+            max_examples=6, stateful_step_count=15, deadline=None, derandomize=True, report_multiple_bugs=False
         ),
     )
 

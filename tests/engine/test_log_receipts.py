@@ -280,7 +280,7 @@ class Takeovers(RuleBasedStateMachine):
 
 TestTakeovers = Takeovers.TestCase
 TestTakeovers.settings = settings(
-    max_examples=120, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=50, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

@@ -217,15 +217,15 @@ class ManyTables(Replication):
 
 TestReplication = Replication.TestCase
 
-TestReplication.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestReplication.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 
 TestManyTables = ManyTables.TestCase
 
-TestManyTables.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestManyTables.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 
 TestTransactions = Transactions.TestCase
 
-TestTransactions.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestTransactions.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 
 (ACCOUNTS,) = ACCOUNT.bindings()
 
