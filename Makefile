@@ -88,6 +88,7 @@ test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration
 	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r .ci/browser.lock
 	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
 
 bench: servers ## measurements against their recorded budgets
@@ -102,9 +103,11 @@ lock: setup ## resolve requirements.lock anew from pyproject.toml, its parts for
 	part slim --extra stream pyproject.toml
 	part bulk --extra stream --extra bulk pyproject.toml
 	part build - <<<$$'cython >=3\nhatchling >=1.27'
-	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  --python-version 3.11 docs/requirements.in --output-file docs/requirements.lock
-	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+	for part in docs/requirements .ci/browser; do
+	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	    --python-version 3.11 $$part.in --output-file $$part.lock
+	done
+	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/browser.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 
 site: $(SITE_SETUP) ## the pages of docs/ as a site in site/, strictly; it has an environment of its own
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
