@@ -7,7 +7,9 @@ from typing import Final
 FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 300.0
 CALM_SECONDS: Final = 60.0
-_FOR_PEOPLE: Final = (2, 4)
+HALTED: Final = 4
+"""The exit code of a feed that has halted."""
+_FOR_PEOPLE: Final = (2, HALTED)
 """Exit codes of a feed that needs an operator: its YAML is wrong, or it has halted."""
 
 

@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.fleet.folder import FeedFile, Folder
 from tidelock.adapters.fleet.member import Member
+from tidelock.adapters.fleet.restarts import HALTED
 from tidelock.adapters.fleet.screen import Screen
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import TargetError
@@ -48,7 +49,8 @@ class Supervisor:
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stopping = 0.0
         self._looked = 0.0
-        self._halts: dict[Path, _HaltWatch] = {}
+        self._halts: dict[Path, HaltWatch] = {}
+        self._tried: dict[Path, str] = {}  # the halt behind which a feed was started again last, in its words
         self._sockets = tempfile.TemporaryDirectory(prefix="tidelock-serve-")
         self._made = 0
         self._pool = ThreadPoolExecutor(4)
@@ -115,6 +117,7 @@ class Supervisor:
         for path, watch in list(self._halts.items()):
             if watch.over():
                 del self._halts[path]
+                self._tried[path] = self.members[path].words
                 self._screen.say(self.members[path].name, "its halt is over: started again")
                 self.members[path].start()
 
@@ -129,6 +132,7 @@ class Supervisor:
     def _drop(self, path: Path) -> None:
         one = self.members[path]
         self._halts.pop(path, None)
+        self._tried.pop(path, None)
         if not one.leaving:
             self._screen.say(one.name, "its file is gone: it ends")
             one.stop()
@@ -157,7 +161,8 @@ class Supervisor:
         if one.leaving and not self._stopping:
             del self.members[path]
         elif one.state == "needs an operator" and one.file.feed is not None:
-            self._halts[path] = _HaltWatch(one.file.feed, self._pool)
+            fresh = code == HALTED and self._tried.get(path) != one.words
+            self._halts[path] = HaltWatch(one.file.feed, self._pool, fresh=fresh)
 
     # ------------------------------------------------------------------ what operators want
 
@@ -237,16 +242,20 @@ def kill_overdue(members: Iterable[Member], now: float) -> None:
             one.kill()
 
 
-class _HaltWatch:
-    """Asks the target of a feed that has halted whether an operator has ended its halt (`tidelock ddl done`)."""
+class HaltWatch:
+    """Asks the target of a feed that has halted whether an operator has ended its halt (`tidelock ddl done`).
 
-    def __init__(self, feed: Feed, pool: ThreadPoolExecutor) -> None:
+    `fresh`: the feed was not started again behind this halt.  Where the first look finds none, an operator has ended it
+    before, or no command ends it: the feed is tried once more, and says the same again if it is the latter.
+    """
+
+    def __init__(self, feed: Feed, pool: ThreadPoolExecutor, *, fresh: bool) -> None:
         self._feed, self._pool = feed, pool
         self._asked: Future[bool | None] | None = None
-        self._was_halted = False
+        self._was_halted = fresh
 
     def over(self) -> bool:
-        """Returns whether it was halted and is no more.  What a look in another thread found is taken the next time."""
+        """Returns whether its halt is over.  What a look in another thread found is taken the next time."""
         if self._asked is not None and self._asked.done():
             halted, self._asked = self._asked.result(), None
             if halted is False and self._was_halted:

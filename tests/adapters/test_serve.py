@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,6 +19,7 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.servers.place import free_port
 from bench.harness.tidelock import Process, metrics_page
+from tidelock.adapters.fleet import supervisor
 from tidelock.adapters.fleet.folder import FeedFile, Folder
 from tidelock.adapters.fleet.member import STOPPED, Member
 from tidelock.adapters.fleet.restarts import CALM_SECONDS, LONGEST_SECONDS, Restarts
@@ -35,6 +37,29 @@ def test_each_wait_is_longer_and_a_feed_that_needs_somebody_waits_for_them() -> 
     assert policy.after(4, 0.0) is None and policy.after(2, 0.0) is None
     assert policy.after(-9, CALM_SECONDS) == 1.0, "it has run for long"
     assert policy.after(0, 0.0) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("fresh", "told", "looks"), [(True, [None, False], 3), (True, [True, False], 3), (False, [False, True, False], 4)]
+)
+def test_a_halt_is_over_where_none_is_found_though_it_was_ended_before_the_first_look(
+    fresh: bool, told: list[bool | None], looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the same halt a feed is started again once: then somebody must have been seen to end it."""
+    path, answers = tmp_path / "shop.yaml", iter([*told, False])
+    path.write_text(TEXT.format("shop"))
+    feed = Folder(tmp_path).look()[path].feed
+    assert feed is not None
+    monkeypatch.setattr(supervisor, "_halted", lambda _: next(answers))
+    with ThreadPoolExecutor(1) as pool:
+        watch = supervisor.HaltWatch(feed, pool, fresh=fresh)
+
+        def over() -> bool:
+            found = watch.over()
+            pool.submit(int).result()  # what was asked has been answered
+            return found
+
+        assert [over() for _ in range(looks)] == [False] * (looks - 1) + [True]
 
 
 def test_a_folder_is_read_anew_where_a_file_has_changed(tmp_path: Path) -> None:
