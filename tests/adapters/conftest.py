@@ -34,6 +34,7 @@ IN_TURN = frozenset(
         *("test_run_refused.py", "test_copied_cycles.py", "test_arbiter.py", "test_target_away.py"),
         *("test_workloads.py", "test_servers.py", "test_run_feed.py", "test_cli.py"),
         *("test_postgres_source.py", "test_postgres_start.py", "test_postgres_changed.py", "test_copy_homes.py"),
+        "test_postgres_verify.py",
     )
 )
 TELL_APART = ("mysql_sink", "mysql_copying")  # what a test here says of one kind alone, it does at both

@@ -142,7 +142,9 @@ WRONG_CHANGES: dict[str, tuple[dict[str, Any], str, str]] = {
 GOOD = {"cleanup_policy": "delete", "retention_ms": -1, "max_message_bytes": 16 << 20}
 
 
-@pytest.mark.parametrize("case", WRONG_CHANGES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=[pytest.mark.proof] * ("deleted" in name)) for name in WRONG_CHANGES]
+)
 async def test_wrong_settings_are_said_with_the_command_that_mends_them(kafka: Kafka, case: str) -> None:
     settings, level, kind = WRONG_CHANGES[case]
     feed = feed_at(kafka.url())

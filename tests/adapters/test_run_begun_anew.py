@@ -88,6 +88,7 @@ uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed
 """
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("end", ["source", pytest.param("target", marks=pytest.mark.proof)])
 def test_a_server_that_is_away_between_two_machines_is_waited_for(
     end: str, make_rig: Callable[..., Rig], make_mariadb: Callable[..., Server], make_postgres: Callable[..., Server],

@@ -67,6 +67,7 @@ CAUSES = {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_advice_of_a_halt(
     cause: str, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]

@@ -79,6 +79,7 @@ def test_half_of_the_changes_are_in_one_row_transactions(kind: Callable[[], Work
     assert sizes.count(50) == CHANGES // 100
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", EVERY)
 def test_mariadb_and_mysql_end_with_the_same_rows(kind: Callable[[], Workload], mariadb: MariaDb, mysql: MySql) -> None:
     workload = kind()

@@ -83,6 +83,7 @@ def test_the_modelled_log_is_one_that_a_table_with_its_keys_allows() -> None:
             ids[after[0]] = after[1]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("group", sorted({name.partition("/")[0] for name in CASES}))
 def test_every_benchmark_runs(group: str) -> None:
     for name, make in CASES.items():
@@ -117,6 +118,7 @@ def test_sinks_are_measured_on_a_real_server(
 # ---------------------------------------------------------------------- what is told
 
 
+@pytest.mark.proof
 def test_figures_are_told_recorded_and_compared(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["wire/encode", "locks/0 % conflict"]
     assert command.command(names, values=1, record=True) == 0

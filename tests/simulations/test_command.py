@@ -120,6 +120,7 @@ def test_what_is_shrunk_can_be_kept(
     assert capsys.readouterr().out
 
 
+@pytest.mark.proof
 def test_many_seeds_must_reach_everything(capsys: pytest.CaptureFixture[str]) -> None:
     name = EXPECTED[0]
     some = {n: 1 for n in EXPECTED if n != name}
