@@ -1,10 +1,9 @@
-"""What is in `packages/`: units, manifests, a compose file, the man page and completions, held to the code."""
+"""The files of `packages/`: units, manifests, a compose file, the man page and completions, held to the code."""
 
 from __future__ import annotations
 
 import configparser
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bench.harness.servers.place import program
 from tests.command_lines import refusal
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.config.feed import Feed
@@ -31,11 +31,9 @@ def test_what_is_made_of_the_commands_is_current(name: str) -> None:
     assert (PACKAGES / name).read_text(encoding="utf-8") == manual.files()[name], told
 
 
+@pytest.mark.proof
 def test_a_man_page_is_read_without_a_warning() -> None:
-    groff = shutil.which("groff")
-    if groff is None:
-        pytest.skip("groff is not here")
-    command = [groff, "-Tutf8", "-P-cbou", "-man", "-ww", str(PACKAGES / "tidelock.1")]
+    command = [str(program("groff", "groff-base")), "-Tutf8", "-P-cbou", "-man", "-ww", str(PACKAGES / "tidelock.1")]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=True)
     assert done.stderr == ""
     assert "--until-caught-up" in done.stdout
@@ -73,12 +71,9 @@ def test_a_unit_waits_for_what_the_process_tells(unit: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_has_nothing_to_say_of_a_unit(unit: Path, tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd is not here")
     there = tmp_path / unit.name.replace("@", "@shop")
     there.write_text(unit.read_text(encoding="utf-8").replace("/opt/tidelock/bin/tidelock", sys.executable))
-    command = [analyze, "verify", "--man=no", str(there)]
+    command = [str(program("systemd-analyze", "systemd")), "verify", "--man=no", str(there)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""What the API answers, where it is not a command's own JSON."""
+"""Answers of the API, where it is not a command's own JSON."""
 
 from __future__ import annotations
 

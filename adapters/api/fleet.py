@@ -1,4 +1,4 @@
-"""What the API asks of the supervisor of `serve`."""
+"""Questions and wishes of the API to the supervisor of `serve`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ROOT: Final = "/api/v1"
 Does: TypeAlias = Literal[
     "document", "feeds", "events", "feed", "lanes", "read", "act", "process", "begin", "jobs", "job", "end job"
 ]
-"""What answers: `read` gives a command's JSON, `act` runs a command and waits, `begin` begins a job."""
+"""The way of answering: `read` gives a command's JSON, `act` runs a command and waits, `begin` begins a job."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the API shows of feeds: a member of the fleet as plain data, without accounts and secrets."""
+"""Feeds as the API shows them: a member of the fleet as plain data, without accounts and secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens when the disk does not take a run's journal."""
+"""The fault of a disk that does not take a run's journal."""
 
 from __future__ import annotations
 

@@ -150,9 +150,12 @@ class _Life:
             from tidelock.adapters.web.serving import serve, served_at
 
             for at in served_at(feed, self._socket):
-                groups = lambda: [(0, self.shell.machine)] if self.shell is not None else []  # noqa: E731
-                await self._http.enter_async_context(serve(at, self._latest, feed.name, lambda: [self.meters], groups))
+                page = serve(at, self._latest, feed.name, lambda: [self.meters], self._machines)
+                await self._http.enter_async_context(page)
             self._serves = True
+
+    def _machines(self) -> list[tuple[int, ApplyMachine]]:
+        return [(0, self.shell.machine)] if self.shell is not None else []
 
     def _latest(self) -> Sample:
         return self.slot.shown(self._between) if self.sampler is None else self.sampler.latest

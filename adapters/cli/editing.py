@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What is wanted of a change.  `copies`, `keep`: as in `feed_change.difference`."""
+    """The wishes for a change.  `copies`, `keep`: as in `feed_change.difference`."""
 
     apply: bool
     copies: bool = True

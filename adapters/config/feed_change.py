@@ -54,7 +54,7 @@ _FIXED: Final = {
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """What becomes of one source table.  `before`, `after`: as the files say it.  `copy`: how its rows are copied."""
+    """The change of one source table.  `before`, `after`: as the files say it.  `copy`: how its rows are copied."""
 
     table: str
     target: str

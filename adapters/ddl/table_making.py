@@ -1,4 +1,4 @@
-"""What a CREATE TABLE of the source's log makes at a target: columns and keys, and what no row depends on.
+"""Makes at a target what a CREATE TABLE of the source's log says: columns and keys, and what no row depends on.
 
 Indexes that are not unique and defaults are as ALTER TABLE makes them: where the target may not have one alike, or an
 index might refuse a row, it goes without.
@@ -55,7 +55,7 @@ def making(
 
 
 class _Beside:
-    """What a new table has besides columns and keys.  `source`: as the feed takes it, under the target's names."""
+    """Defaults and plain indexes of a new table.  `source`: as the feed takes it, under the target's names."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 class CommandAnswer(NamedTuple):
-    """What a command wrote, and its exit code.  `out`: None where it was more than was asked for.  `error`: the last
+    """The output of a command, and its exit code.  `out`: None where it was more than was asked for.  `error`: the last
     part of what it wrote on stderr.
     """
 

@@ -1,4 +1,4 @@
-"""What a process tells the service manager that has started it: that it is ready, alive, about to end.
+"""Tells the service manager that has started a process: that it is ready, alive, about to end.
 
 The protocol is that of `sd_notify(3)`: a datagram with lines `NAME=value`, to the socket that `NOTIFY_SOCKET` names.
 Without that variable nobody is told.

@@ -33,7 +33,7 @@ class GroupKey(HotKey, frozen=True, kw_only=True):
 
 
 class LanesPage(msgspec.Struct, frozen=True):
-    """What the page tells, at most `MOST` of each, first of the first groups; of the hottest keys the hottest.
+    """The content of the page, at most `MOST` of each, first of the first groups; of the hottest keys the hottest.
 
     `total_waiting`: how many segments of lanes wait for others, all of them; a segment is a row or more of one lane.
     """

@@ -1,4 +1,4 @@
-"""What the site does beyond mkdocs: decisions enter the navigation by themselves, and paths of the tree stay readable.
+"""Hooks of the site beyond mkdocs: decisions enter the navigation by themselves, and paths of the tree stay readable.
 
 A page may link to a file outside of `docs/`, which a reader in the source tree can follow.  The site has no such file,
 so there the link is its words and the path.  A list that follows its sentence without an empty line stays a list.

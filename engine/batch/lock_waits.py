@@ -70,7 +70,7 @@ class HotKey(msgspec.Struct, frozen=True):
 
 
 class LockWaits(msgspec.Struct, frozen=True):
-    """What a look found.  `total_waiting`: segments that wait, all of them.  `steps`: that the look took."""
+    """The result of a look.  `total_waiting`: segments that wait, all of them.  `steps`: that the look took."""
 
     lanes: tuple[LaneLook, ...]
     waits: tuple[Wait, ...]

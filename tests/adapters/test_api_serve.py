@@ -43,7 +43,7 @@ class Api:
             return 0, None
 
     def of_feed(self, path: str = "", body: Any = None) -> Any:
-        """What is answered about the feed."""
+        """The answer about the feed."""
         status, told = self.ask(f"/feeds/{self._feed}{path}", body)
         assert status in (200, 202), (status, told)
         return told

@@ -99,7 +99,7 @@ def test_certain_numbers_are_those_of_every_history() -> None:
 
 
 class Told:
-    """What rows tell of a table, while the catalogue has it as `now` says."""
+    """A table as rows tell of it, while the catalogue has it as `now` says."""
 
     def __init__(self, known: Form) -> None:
         self.facts = RelationCatalogue()

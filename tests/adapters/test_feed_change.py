@@ -1,4 +1,4 @@
-"""What the difference between two files of one feed means, and how a rule is added to a file or taken out of it."""
+"""The difference between two files of a feed, its meaning, and how a rule is added to a file or taken out of it."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a CREATE TABLE of the source's log makes beside columns and keys: indexes and defaults, as ALTER TABLE would."""
+"""CREATE TABLE of the source's log, beside columns and keys: indexes and defaults, as ALTER TABLE would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service manager is told, with a datagram socket in place of systemd's."""
+"""Words to the service manager, with a datagram socket in place of systemd's."""
 
 from __future__ import annotations
 

@@ -145,6 +145,6 @@ def test_rows_before_the_time_are_absent_and_later_ones_present(
 
 
 def found(rig: Rig) -> list[Finding]:
-    """What `check` finds of the place to begin at."""
+    """The findings of `check` about the place to begin at."""
     findings = asyncio.run(check(load(rig.feed))).findings
     return [one for one in findings if one.kind in ("start-place", "source-position")]

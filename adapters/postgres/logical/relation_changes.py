@@ -80,7 +80,7 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def seen(self) -> tuple[object, ...]:
-        """What a message shows of it, whatever the catalogue has by then: its parts without the columns' numbers."""
+        """Returns what messages show, whatever the catalogue has by then: its parts without the columns' numbers."""
         columns = tuple((column.name, column.type, column.modifier) for column in self.columns)
         return self.oid, self.name, columns, self.primary_key, self.computed
 

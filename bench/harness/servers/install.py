@@ -4,9 +4,8 @@ MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
 what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
 (`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which
-makes the bare Debian that our images are tried on, `promtool`, which tries our alert rules, and `chromium`, in which
-the console is tried.  Run again, it does
-only what is missing.
+makes the bare Debian that our images are tried on, `promtool`, which tries our alert rules, `chromium`, in which
+the console is tried, `groff` and `systemd`, which read our man page and units.  Run again, it does only what is missing.
 """
 
 from __future__ import annotations
@@ -124,6 +123,10 @@ RECIPES = {
     "chromium": Recipe(
         lambda: program("chromium", "chromium"),
         {"chromium": lambda: program("chromium", "chromium"), "fonts-dejavu-core": _fonts},
+    ),
+    "groff": Recipe(lambda: program("groff", "groff-base"), {"groff-base": lambda: program("groff", "groff-base")}),
+    "systemd": Recipe(
+        lambda: program("systemd-analyze", "systemd"), {"systemd": lambda: program("systemd-analyze", "systemd")}
     ),
     "promtool": Recipe(promtool, {}, "promtool: fetching from Debian, about 19 MB", fetch_promtool),
     "compiler": Recipe(
