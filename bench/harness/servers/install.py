@@ -5,7 +5,8 @@ Kafka themselves need neither.  No servers are `spark`, what its jobs need to re
 what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
 (`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which
 makes the bare Debian that our images are tried on, `promtool`, which tries our alert rules, `chromium`, in which
-the console is tried, `groff` and `systemd`, which read our man page and units.  Run again, it does only what is missing.
+the console is tried, `groff` and `systemd`, which read our man page and units.  Run again, it does only what is
+missing.
 """
 
 from __future__ import annotations
