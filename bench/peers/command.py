@@ -47,6 +47,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the workload.")] = 1,
     identity: Annotated[str, typer.Option(help="REPLICA IDENTITY at PostgreSQL: full or default.")] = FULL,
     program: Annotated[str, typer.Option(help="Our command to measure, without its arguments.")] = shlex.join(COMMAND),
+    against: Annotated[str, typer.Option(help="The same of another checkout: both take turns.")] = "",
     keep: Annotated[
         bool | None, typer.Option(help="Write bench/results/peers.json; by default where all systems took part.")
     ] = None,
@@ -63,11 +64,12 @@ def command(
     found: dict[str, Any] = {}
     servers: dict[str, str] = {name: PEERS[name].version for name in names if PEERS[name].version}
     for name in workloads:
-        plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, shlex.split(program), identity)
+        programs = {"command": shlex.split(program), "against": shlex.split(against)}
+        plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, identity=identity, **programs)
         found[name] = measure(plan, feeds, names, servers)
         print(f"\n{name}, {changes:,} row changes (slow systems {slow_changes:,}), {rounds} rounds\n", flush=True)
         print(table(HEADER, rows(found[name])), end="\n\n", flush=True)
-    if keep or (keep is None and len(workloads) == len(WORKLOADS) and len(names) == len(PEERS)):
+    if keep or (keep is None and not against and len(workloads) == len(WORKLOADS) and len(names) == len(PEERS)):
         settings: dict[str, Any] = {"changes": changes, "slow_changes": slow_changes, "rounds": rounds, "seed": seed}
         settings |= {"lanes": lanes, "identity": identity}
         machine = {**outcome.machine(), "servers": servers}
@@ -87,6 +89,8 @@ def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str], servers: dic
     `servers` takes the versions of those that ran, by kind.
     """
     entries = {f"tidelock {pair}": tidelock(pair) for pair in feeds} | {name: PEERS[name] for name in peers}
+    if plan.against:
+        entries |= {f"other {pair}": tidelock(pair, other=True) for pair in feeds}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-peers-")))
         field, tournament = Field(stack, folder, plan), Tournament(lambda line: print(line, flush=True))
@@ -96,8 +100,12 @@ def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str], servers: dic
         servers.update({kind: version(server) for kind, server in field.servers().items()})
         return {
             "systems": {name: record.summary() for name, record in tournament.records.items()},
-            "ratios": tournament.ratios({name: [f"tidelock {pair}" for pair in PEERS[name].beside] for name in peers}),
+            "ratios": tournament.ratios({name: _ours(entry) for name, entry in entries.items()}),
         }
+
+
+def _ours(entry: Entry) -> list[str]:
+    return [f"tidelock {pair}" for pair in entry.beside]
 
 
 def _entered(stack: contextlib.ExitStack, entry: Entry, field: Field) -> Peer:

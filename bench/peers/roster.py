@@ -27,15 +27,22 @@ from bench.peers.postgres_native import PostgresNative
 from bench.peers.target import Target
 from bench.peers.tidelock import Tidelock
 
-OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb", "postgres-postgres", "postgres-mariadb")
+OURS: Final = (
+    "mariadb-postgres",
+    "mysql-postgres",
+    "mariadb-mariadb",
+    "mariadb-mysql",
+    "postgres-postgres",
+    "postgres-mariadb",
+)
 BINLOGS: Final[Mapping[str, type[MariaDb] | type[MySql]]] = {"mariadb": MariaDb, "mysql": MySql}
-TARGETS: Final[Mapping[str, type[MariaDb] | type[Postgres]]] = {"mariadb": MariaDb, "postgres": Postgres}
+TARGETS: Final[Mapping[str, type[MariaDb] | type[MySql] | type[Postgres]]] = {**BINLOGS, "postgres": Postgres}
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Settings that all systems of one run have in common.  `slow_changes`: the backlog of slow systems.  `identity`:
-    REPLICA IDENTITY at a PostgreSQL source."""
+    REPLICA IDENTITY at a PostgreSQL source.  `command`: our program; `against`: another checkout's, where one is."""
 
     workload: Callable[[], Workload]
     changes: int
@@ -45,6 +52,7 @@ class Plan:
     lanes: int
     command: Sequence[str]
     identity: str = "full"
+    against: Sequence[str] = ()
 
 
 class Field:
@@ -80,7 +88,7 @@ class Field:
     def target(self, kind: str) -> Target:
         """Raises ServerMissing, ServerFailed."""
         if kind not in self._targets:
-            server: MariaDb | Postgres = TARGETS[kind]()
+            server: MariaDb | MySql | Postgres = TARGETS[kind]()
             self._targets[kind] = Target(server)
             self._stack.enter_context(server)
         return self._targets[kind]
@@ -104,15 +112,16 @@ class Entry:
     version: str = ""
 
 
-def tidelock(pair: str) -> Entry:
-    """Our feed from a source to a target, as `OURS` names it."""
+def tidelock(pair: str, *, other: bool = False) -> Entry:
+    """Our feed from a source to a target, as `OURS` names it; `other`: by the program of another checkout."""
     source, _, target = pair.partition("-")
 
     def make(field: Field) -> Peer:
         plan = field.plan
-        return Tidelock(field.source(source), field.target(target), field.folder, plan.lanes, plan.command)
+        command = plan.against if other else plan.command
+        return Tidelock(field.source(source), field.target(target), field.folder, plan.lanes, command)
 
-    return Entry(make)
+    return Entry(make, (pair,) if other else ())
 
 
 def _mariadb_native(threads: int) -> Callable[[Field], Peer]:

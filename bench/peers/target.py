@@ -1,8 +1,8 @@
 """A target that several systems use in turn: emptied for each, and at rest before its clock starts.
 
 Nobody waits for the disk at a target, whichever system writes: PostgreSQL runs without fsync and the writers take
-`synchronous_commit = off`; MariaDB has `innodb_flush_log_at_trx_commit = 2` and `sync_binlog = 0`.  MariaDB keeps its
-own binary log also as a target, for all alike.
+`synchronous_commit = off`; MariaDB and MySQL have `innodb_flush_log_at_trx_commit = 2` and `sync_binlog = 0`.  They
+keep their own binary log also as a target, for all alike.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from bench.harness.session import Flavor
 from bench.harness.workload.workload import Workload
 from bench.peers.backlog import END, SCHEMA
@@ -20,13 +20,15 @@ POLL_SECONDS: Final = 0.05
 BOOKS: Final = "tidelock"
 """Schema in which tidelock keeps its bookkeeping."""
 
+FLAVORS: Final = {MariaDb: Flavor.MARIADB, MySql: Flavor.MYSQL, Postgres: Flavor.POSTGRES}
+
 
 class Target:
     """Tables of `SCHEMA` at a running server."""
 
-    def __init__(self, server: MariaDb | Postgres) -> None:
+    def __init__(self, server: MariaDb | MySql | Postgres) -> None:
         self.server = server
-        self.flavor = Flavor.POSTGRES if isinstance(server, Postgres) else Flavor.MARIADB
+        self.flavor = FLAVORS[type(server)]
 
     @property
     def url(self) -> str:
@@ -64,4 +66,5 @@ class Target:
             time.sleep(POLL_SECONDS)
 
     def _history(self) -> int:
-        return int(self.server.execute("SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'")[0][1])
+        metric = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'trx_rseg_history_len'"
+        return int(self.server.execute(metric)[0][0])
