@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.schema.expressions import NotTranslated, Translation
+from tidelock.adapters.schema.expressions import Translation
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.whole_table import labels_check
 from tidelock.engine.model.records import Kind
 

@@ -41,7 +41,7 @@ from tidelock.adapters.ports.definition import Default
 from tidelock.adapters.schema.compatibility import compatible
 from tidelock.adapters.schema.create_table import identifier, qualified
 from tidelock.adapters.schema.defaults import translated
-from tidelock.adapters.schema.expressions import NotTranslated
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 

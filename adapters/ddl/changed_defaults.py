@@ -16,7 +16,7 @@ from tidelock.adapters.ddl.operations import Clause, RenameColumn, SetDefault
 from tidelock.adapters.ddl.target_shape import TargetShape
 from tidelock.adapters.ports.definition import Default
 from tidelock.adapters.schema.defaults import translated
-from tidelock.adapters.schema.expressions import NotTranslated
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
 from tidelock.engine.model.schema import TargetColumn

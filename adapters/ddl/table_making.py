@@ -23,7 +23,7 @@ from tidelock.adapters.ddl.target_shape import TargetShape
 from tidelock.adapters.ports.definition import Default
 from tidelock.adapters.schema.create_table import column_type, create_table, index_name, takes
 from tidelock.adapters.schema.defaults import translated
-from tidelock.adapters.schema.expressions import NotTranslated
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable, projected
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable

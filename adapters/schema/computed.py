@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tidelock.adapters.schema.expressions import NotTranslated, Translation
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind
 from tidelock.engine.model.schema import Equality
@@ -43,6 +43,8 @@ def computed(
     column: SourceColumn, table: SourceTable, names: Mapping[str, str], equalities: Mapping[str, Equality]
 ) -> str:
     """Returns the expression of a column in the words of MySQL and MariaDB.  Raises NotTranslated."""
+    from tidelock.adapters.schema.expressions import Translation  # sqlglot is slow to import
+
     used = [c for c in table.columns for _ in re.findall(rf"\b{re.escape(c.name)}\b", column.expression)]
     referring = {name for key in table.foreign_keys for name in key.columns}
     if any(c.name in referring for c in used):

@@ -8,7 +8,7 @@ from typing import Final
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.definition import Default
 from tidelock.adapters.schema.create_table import column_type
-from tidelock.adapters.schema.expressions import NotTranslated
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
 from tidelock.engine.model.records import Kind

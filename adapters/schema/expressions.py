@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.schema.create_table import identifier
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.schema.type_map import quoted
 from tidelock.engine.model.records import Kind
@@ -33,10 +34,6 @@ _ARITHMETIC: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _Type = exp.DataType.Type
 _TEXT_TYPES: Final = (_Type.TEXT, _Type.VARCHAR, _Type.CHAR, _Type.BPCHAR)
 _TIME_TYPES: Final = (_Type.DATE, _Type.TIMESTAMP)
-
-
-class NotTranslated(Exception):
-    """Error of an expression that may mean something else at the target; `args[0]` is the reason."""
 
 
 class Translation:

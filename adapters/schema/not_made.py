@@ -8,7 +8,7 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.schema.computed import computed
 from tidelock.adapters.schema.create_table import takes
-from tidelock.adapters.schema.expressions import NotTranslated
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind
 from tidelock.engine.model.schema import Equality

@@ -16,8 +16,8 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.definition import Definition, IndexPart, PlainIndex
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
 from tidelock.adapters.schema.defaults import same_server, translated
-from tidelock.adapters.schema.expressions import NotTranslated, Translation
 from tidelock.adapters.schema.not_made import parts_not_made
+from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import POSTGRES_INTEGERS, postgres_type, quoted
 from tidelock.engine.model.records import Kind, TableName
@@ -76,6 +76,8 @@ class WholeTableMaker:
         equalities: Mapping[str, Equality],
         names: Mapping[str, str],
     ) -> None:
+        from tidelock.adapters.schema.expressions import Translation  # sqlglot is slow to import
+
         self._source, self._made, self._definition, self._table = source, made, definition, target
         self._servers, self._names = servers, names
         self._from, self._to = servers[0].dialect, servers[1].dialect

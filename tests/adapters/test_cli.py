@@ -348,6 +348,14 @@ def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> No
     assert "typer" in imported("run", "--help")
 
 
+@pytest.mark.parametrize("room", ["mysql", "postgres"])
+def test_a_feed_runs_without_the_modules_that_make_a_start_slow(room: str) -> None:
+    """A parser of SQL takes as long to import as all the rest; only checks, filters and new tables need it."""
+    code = f"import sys, tidelock.adapters.app.run, tidelock.adapters.{room}.target.sink; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"typer", "rich", "aiohttp", "prometheus_client", "sqlglot", "faust"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_plain_line_does_what_the_app_does(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = COMMANDS[words]
