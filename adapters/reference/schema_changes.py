@@ -15,21 +15,18 @@ from msgspec.structs import replace
 from tidelock.adapters.app.ddl_plan import PlannedStatement, ddl_plan
 from tidelock.adapters.config.loader import read
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ddl.translate import translate
-from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.logical.relation_catalogue import ColumnFacts
 from tidelock.adapters.postgres.logical.relation_changes import (
     ComputedColumn,
     Form,
-    FormChange,
     FormColumn,
     changed,
     removed,
 )
+from tidelock.adapters.reference.change_outcomes import PASSED, outcomes
 from tidelock.adapters.reference.told_changes import told_lines
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 _TEXT: Final = """\
 # Schema changes
@@ -181,7 +178,6 @@ def statements() -> list[str]:
 # ------------------------------------------------------------------ PostgreSQL
 
 _INT, _BIGINT, _LONGER = 23, 20, 1043
-_OUTCOMES: Final[dict[Dialect, str]] = {"postgres": "applied", "mysql": "translated"}
 _NAME: Final = TableName("public", "t")
 _ID, _A, _B = (FormColumn(name, _INT, -1, "integer", n) for n, name in enumerate(("id", "a", "b"), 1))
 _FORM: Final = Form(1, _NAME, (_ID, _A, _B), ("id",))
@@ -230,29 +226,17 @@ def changes() -> dict[str, tuple[str, str, str]]:
 def _of_form(after: Form | None, facts: ColumnFacts) -> tuple[str, str, str]:
     """Returns what becomes of a change at PostgreSQL and at MySQL, and why it halts."""
     if after is None:
-        return _at_targets(removed(_FORM, None))
+        return outcomes(removed(_FORM, None), _target)
     columns = [Column(one.name, Kind.INT, length=4, type=one.spelled) for one in after.columns]
     of_columns = {one.name: replace(facts, number=one.number) for one in after.columns}
     found = changed(_FORM, after, of_columns, columns, certain=all(after is not one for one in (_UNSURE, _UNSEEN)))
-    return ("passed", "passed", "") if found is None else _at_targets(found)
+    return PASSED if found is None else outcomes(found, _target)
 
 
-def _at_targets(change: FormChange) -> tuple[str, str, str]:
-    if change.kind is DdlKind.OTHER:
-        return "halts", "halts", change.statement
-    ddl = Ddl("", change.statement, "", 0, change.kind, change.tables, added=change.added, told=change.told)
-    why = ""
-    outcomes = []
-    for dialect, outcome in _OUTCOMES.items():
-        columns = tuple(TargetColumn(one.name, "int" if dialect == "mysql" else "integer") for one in _FORM.columns)
-        key = UniqueKey("PRIMARY" if dialect == "mysql" else "t_pkey", ("id",))
-        there = {_NAME: TargetTable(_NAME, columns, ("id",), (key,))}
-        try:
-            translate(ddl, dialect, lambda name: name, there)
-        except TargetError as error:
-            why, outcome = str(error).partition(": ALTER")[0], "halts"
-        outcomes.append(outcome)
-    return outcomes[0], outcomes[1], why
+def _target(dialect: Dialect) -> TargetTable:
+    columns = tuple(TargetColumn(one.name, "int" if dialect == "mysql" else "integer") for one in _FORM.columns)
+    key = UniqueKey("PRIMARY" if dialect == "mysql" else "t_pkey", ("id",))
+    return TargetTable(_NAME, columns, ("id",), (key,))
 
 
 def reference() -> str:

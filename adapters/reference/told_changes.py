@@ -8,15 +8,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ddl.translate import translate
-from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.logical.command_messages import Command
 from tidelock.adapters.postgres.logical.commanded import commanded, created
 from tidelock.adapters.postgres.logical.form_facts import ColumnState, FormFacts, Partition, UniqueIndex
 from tidelock.adapters.postgres.logical.relation_changes import Form, FormChange, FormColumn, removed
+from tidelock.adapters.reference.change_outcomes import PASSED, outcomes
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.model.schema_change import Ddl, DdlKind
 
 _TYPES: Final[Mapping[str, tuple[int, Column]]] = {
     "integer": (23, Column("", Kind.INT, length=4, type="integer")),
@@ -26,7 +24,6 @@ _TYPES: Final[Mapping[str, tuple[int, Column]]] = {
     "character varying(5)": (1043, Column("", Kind.TEXT, length=5, type="character varying(5)")),
     "double precision": (701, Column("", Kind.DOUBLE, type="double precision")),
 }
-_OUTCOMES: Final[dict[Dialect, str]] = {"postgres": "applied", "mysql": "translated"}
 _NAME: Final = TableName("public", "t")
 _T: Final = ("id integer", "a integer", "b character varying(9)")
 _KEY: Final = UniqueIndex("t_pkey", (1,), primary=True)
@@ -98,7 +95,8 @@ _CASES: Final[tuple[tuple[str, Form | None, Form | None, Command], ...]] = (
 
 def told_lines() -> list[tuple[str, str, str, str]]:
     """Returns (change, outcome at PostgreSQL, at MySQL and MariaDB, why it halts)."""
-    return [(name, *_outcomes(_change(before, after, command))) for name, before, after, command in _CASES]
+    found = ((name, _change(before, after, command)) for name, before, after, command in _CASES)
+    return [(name, *(PASSED if change is None else outcomes(change, _target))) for name, change in found]
 
 
 def _columns(form: Form) -> dict[int, Column]:
@@ -112,23 +110,6 @@ def _change(before: Form | None, after: Form | None, command: Command) -> FormCh
     if before is None:
         return created(after, _columns(after), command.tag)
     return commanded(before, after, (_columns(before), _columns(after)), command)
-
-
-def _outcomes(change: FormChange | None) -> tuple[str, str, str]:
-    if change is None:
-        return "passed", "passed", ""
-    if change.kind is DdlKind.OTHER:
-        return "halts", "halts", change.statement
-    ddl = Ddl("", change.statement, "", 0, change.kind, change.tables, added=change.added, told=change.told)
-    why, outcomes = "", []
-    for dialect, outcome in _OUTCOMES.items():
-        there = {} if change.kind is DdlKind.CREATE_TABLE else {_NAME: _target(dialect)}
-        try:
-            translate(ddl, dialect, lambda name: name, there)
-        except TargetError as error:
-            why, outcome = str(error).partition(": ALTER")[0], "halts"
-        outcomes.append(outcome)
-    return outcomes[0], outcomes[1], why
 
 
 def _target(dialect: Dialect) -> TargetTable:
