@@ -25,21 +25,9 @@ from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.model.schema_change import Ddl
 
 
-def followed(
-    ddl: Ddl,
-    dialect: Dialect,
-    target_name: Callable[[TableName], TableName],
-    tables: Mapping[TableName, TargetTable],
-    rules: DdlRules,
-    shadows: Mapping[TableName, Shadow],
-) -> list[str]:
-    """Returns what an ALTERED statement becomes, of what is still to be done.  Raises NotFollowed, NotPlain,
-    TargetError.  `tables`, `shadows`: the target's, and those that are known, as they are now."""
-    return _Followed(ddl, dialect, target_name, tables, rules, shadows).statements()
-
-
-class _Followed:
-    """One statement on its way to the target."""
+class Followed:
+    """An ALTERED statement on its way to the target.  `tables`, `shadows`: the target's, and those that are known, as
+    they are now."""
 
     def __init__(
         self,
@@ -54,7 +42,7 @@ class _Followed:
         self._target_name, self._tables, self._shadows = target_name, tables, shadows
 
     def statements(self) -> list[str]:
-        """Returns the statements, in order."""
+        """Returns what is still to be done for it, in order.  Raises NotFollowed, NotPlain, TargetError."""
         made: list[str] = []
         renames: list[RenameTable] = []
         for one in operations(self._ddl):

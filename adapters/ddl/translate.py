@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import add_columns, add_told, renamed
-from tidelock.adapters.ddl.followed import followed
+from tidelock.adapters.ddl.followed import Followed
 from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import AlterTable, DropTable, RenameTable
@@ -54,7 +54,7 @@ def translate(
                 order = children_first(emptied(ddl, target_name, rules), tables)
                 return [f"DELETE FROM {qualified(dialect, name)}" for name in order]
             case DdlKind.ALTERED:
-                return followed(ddl, dialect, target_name, tables, rules, shadows)
+                return Followed(ddl, dialect, target_name, tables, rules, shadows).statements()
             case DdlKind.SHADOW:
                 return []
             case _:
