@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,7 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.mysql.left_out import left_out
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
@@ -53,8 +55,14 @@ class MySqlInspection:
         ]
         monitor = self._grants.everywhere("BINLOG MONITOR")
         if monitor and self._settings.values.get("log_bin", "").upper() == "ON":
+            findings += await asyncio.to_thread(self._left_out)
             findings += await check_place(self._feed, self._server, stored)
         return findings
+
+    def _left_out(self) -> list[Finding]:
+        databases = {name.schema for name in self.view.tables}
+        found = left_out(self._server.rows, databases, mariadb=self.view.mariadb)
+        return [error(one.kind, f"{self._feed.source_url} {one.told}", one.hint) for one in found]
 
     async def preparations(self, stored: Position | None) -> list[Preparation]:
         """Lists the grants that are missing, which only an administrator can make."""
