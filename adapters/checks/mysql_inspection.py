@@ -60,9 +60,10 @@ class MySqlInspection:
         return findings
 
     def _left_out(self) -> list[Finding]:
-        databases = {name.schema for name in self.view.tables}
-        found = left_out(self._server.rows, databases, mariadb=self.view.mariadb)
-        return [error(one.kind, f"{self._feed.source_url} {one.told}", one.hint) for one in found]
+        tables, ask = self.view.tables, self._server.rows
+        databases = {name.schema for name in tables}
+        found = left_out(ask, self._feed.source_url, databases, tables.__contains__, mariadb=self.view.mariadb)
+        return [error(kind, problem.message, problem.hint) for kind, problem in found]
 
     async def preparations(self, stored: Position | None) -> list[Preparation]:
         """Lists the grants that are missing, which only an administrator can make."""

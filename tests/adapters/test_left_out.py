@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,10 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
 ACCOUNT = "id int PRIMARY KEY, name varchar(40)"
+PERIOD = (
+    ", s timestamp(6) GENERATED ALWAYS AS ROW START, e timestamp(6) GENERATED ALWAYS AS ROW END, "
+    "PERIOD FOR SYSTEM_TIME (s, e)"
+)
 Make = Callable[..., Server]
 
 
@@ -147,6 +152,39 @@ def test_mariadb_tells_a_feed_s_user_only_that_it_has_been_a_replica(
     rig.at_source(f"GRANT SLAVE MONITOR ON *.* TO {rig.name}@'%'", "INSERT INTO account VALUES (1, 'its own')")
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.parametrize("period", ["", PERIOD], ids=["hidden", "shown"])
+def test_a_system_versioned_table(
+    mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig], period: str
+) -> None:
+    """An update is logged as the new row and the former one: as rows of one key the older one would stay, and so would
+    rows that are deleted."""
+    rig = make_rig(mariadb, postgres, "versioned")
+    rig.at_source(f"CREATE TABLE history ({ACCOUNT}{period}) WITH SYSTEM VERSIONING")
+    rig.start_at = rig.here()
+    rig.table("account", ACCOUNT)
+    checked = rig.command("check")
+    assert checked.code == 1 and "history" in checked.out and "is system-versioned" in checked.out, checked
+    found = re.search(r"ALTER TABLE [^;]+ DROP SYSTEM VERSIONING;", checked.out)
+    assert found is not None
+    if period:  # those columns go with it, which the server says
+        rig.at_source("SET SESSION system_versioning_alter_history=KEEP")
+    rig.at_source(found[0].replace(";", ", DROP PERIOD FOR SYSTEM_TIME, DROP s, DROP e" if period else ""))
+    assert "is system-versioned" not in rig.command("check").out
+
+
+def test_a_table_that_gets_versions_under_a_feed(
+    mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    """The operator has passed the statement; the next reader asks again."""
+    rig = make_rig(mariadb, postgres, "later")
+    rig.table("account", ACCOUNT)
+    rig.at_source("INSERT INTO account VALUES (1, 'one')")
+    rig.catch_up()
+    rig.at_source("ALTER TABLE account ADD SYSTEM VERSIONING", "UPDATE account SET name = 'new'")
+    assert rig.catch_up_code() == 4, rig.said()
+    assert "is system-versioned" in rig.said()
 
 
 def _count(server: Server, schema: str) -> int:

@@ -83,7 +83,8 @@ class CapturedLog(FeedLog):
             with closing(connect(address)) as connection:
                 there = [str(row[0]) for row in rows(connection, "SHOW DATABASES")]
                 drawn = [name for name in there if self._mapping.draws_on(name)]
-                require_logged(connection, address, drawn, mariadb=flavor(connection).is_mariadb)
+                is_mariadb = flavor(connection).is_mariadb
+                require_logged(connection, address, drawn, self._mapping.selects, mariadb=is_mariadb)
         except pymysql.MySQLError as error:
             raise explained(error, address) from error
 
