@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,7 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.mysql.left_out import left_out
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
@@ -53,8 +55,15 @@ class MySqlInspection:
         ]
         monitor = self._grants.everywhere("BINLOG MONITOR")
         if monitor and self._settings.values.get("log_bin", "").upper() == "ON":
+            findings += await asyncio.to_thread(self._left_out)
             findings += await check_place(self._feed, self._server, stored)
         return findings
+
+    def _left_out(self) -> list[Finding]:
+        tables, ask = self.view.tables, self._server.rows
+        databases = {name.schema for name in tables}
+        found = left_out(ask, self._feed.source_url, databases, tables.__contains__, mariadb=self.view.mariadb)
+        return [error(kind, problem.message, problem.hint) for kind, problem in found]
 
     async def preparations(self, stored: Position | None) -> list[Preparation]:
         """Lists the grants that are missing, which only an administrator can make."""

@@ -18,8 +18,8 @@ def check_triggers(pair: CheckedTable) -> list[Finding]:
     return [
         warning(
             "trigger",
-            f"the trigger {name} of {pair.target.name} fires for replicated rows too, and what the source's triggers "
-            "do is in the log already",
+            f"the trigger {name} of {pair.target.name} fires for replicated rows too: it may change them or leave them "
+            "out, and what the source's triggers do is in the log already",
             drop,
         )
         for name, drop in zip(names, drops, strict=True)

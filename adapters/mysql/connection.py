@@ -30,6 +30,9 @@ from tidelock.adapters.process.tcp_watch import watch_peer
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Kind, TableName
 
+ALL_ROWS: Final = "sql_select_limit=18446744073709551615"
+"""A server's own limit would cut what is read of tables, without a word."""
+_ISOLATION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 WRITE_SECONDS: Final = 600.0  # of a server that takes nothing; what it is sent is rows, and it may be slow
 SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
 _TYPES: Final[Mapping[str, Kind]] = {"uuid": Kind.UUID, "inet4": Kind.INET4, "inet6": Kind.INET6}
@@ -82,7 +85,8 @@ class Flavor(msgspec.Struct, frozen=True):
 
 
 def connect(endpoint: Address) -> SourceConnection:
-    """A session in utf8mb4, UTC and autocommit.  An answer that does not come is waited for as long as the server says
+    """A session in utf8mb4, UTC and autocommit, which reads all rows and none that is not committed, whatever the
+    server's own settings are.  An answer that does not come is waited for as long as the server says
     that it works on it.  Raises AccessDenied or Unreachable."""
     connection = _connected(endpoint)
     connection._read_timeout = endpoint.read_seconds
@@ -114,7 +118,7 @@ def _connected(endpoint: Address) -> SourceConnection:
             database=endpoint.database or None,
             charset="utf8mb4",
             autocommit=True,
-            init_command="SET time_zone='+00:00'",
+            init_command=f"SET time_zone='+00:00',{ALL_ROWS}",
             connect_timeout=endpoint.connect_seconds,
             read_timeout=endpoint.connect_seconds,
             write_timeout=WRITE_SECONDS,
@@ -124,6 +128,7 @@ def _connected(endpoint: Address) -> SourceConnection:
             **_tls(endpoint),
         )
         connection.connect()
+        rows(connection, _ISOLATION)
         watch_peer(connection._sock)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise explained(error, endpoint) from error

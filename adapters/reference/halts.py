@@ -70,6 +70,18 @@ SOURCE: Final = (
     Halt(("filter", "UnsuitableLog"), ("`where` of",),
          "`where` asks for a column that a PostgreSQL source does not log of a changed row",
          f"`ALTER TABLE … REPLICA IDENTITY FULL` at the source, or a `where` of its key's columns; then {RESYNCED}"),
+    Halt(("UnsuitableLog",), ("does not log the database",),
+         "`binlog_do_db` or `binlog_ignore_db` keeps a database of the feed's out of the source's log",
+         f"take the setting out and restart the source, then {RESYNCED}",
+         "test_left_out.py::test_a_database_that_is_not_logged"),
+    Halt(("UnsuitableLog",), ("what it gets from its own source is not in its log",),
+         "the source is a replica that does not log what it applies, as MariaDB's are by default",
+         "set `log_slave_updates` (MySQL: `log_replica_updates`) and restart it, or name its source in `source`; then "
+         f"{RESYNCED}", "test_left_out.py::test_a_replica_that_does_not_log_what_it_applies"),
+    Halt(("UnsuitableLog",), ("is system-versioned",),
+         "MariaDB has former versions of a table's rows in its log as rows of the same key",
+         f"`ALTER TABLE … DROP SYSTEM VERSIONING`, or leave the table out of `tables`, then {RUN}; what it has "
+         "replicated so far: `tidelock copy FEED --table DB.TABLE`", "test_left_out.py::test_a_system_versioned_table"),
     Halt(("UnsuitableLog",), ("writes no binary log",), "the source has no log",
          f"start it with `log_bin`, then {RUN}"),
     Halt(("DamagedLog",), (),
@@ -116,7 +128,8 @@ SOURCE: Final = (
          f"`ALTER PUBLICATION` as it says, then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("so the log has nothing of what changes there",),
          "a table that the feed's `tables` name is not in its publication", f"`ALTER PUBLICATION … ADD TABLE` as it "
-         f"says, then {RUN}, and `tidelock copy FEED` for what it holds already",
+         f"says, then {RUN}, and `tidelock copy FEED` for what it holds already; of a table that the feed had before "
+         "it halts once more (`ddl`, below)",
          f"{_SLOTS}_table_that_the_publication_lacks_halts", True),
     Halt(("UnsuitableLog",), ("would refuse every UPDATE and DELETE",),
          "PostgreSQL lets nobody change rows of a published table without a replica identity",

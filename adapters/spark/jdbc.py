@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 FETCH_ROWS: Final = 10_000
 # As the driver's own variables they hold also where Spark only asks which columns a query has.
-MYSQL_START: Final = "time_zone='+00:00',sql_mode='NO_BACKSLASH_ESCAPES',net_write_timeout=3600"
+MYSQL_START: Final = (
+    "time_zone='+00:00',sql_mode='NO_BACKSLASH_ESCAPES',net_write_timeout=3600,sql_select_limit=18446744073709551615"
+)
 # The driver takes no other encoding of the client's than its own.
 POSTGRES_START: Final = "SELECT " + ", ".join(
     f"set_config('{name}', '{value}', false)" for name, value in OUTPUT_SETTINGS.items() if name != "client_encoding"
@@ -106,5 +108,6 @@ class Database(msgspec.Struct, frozen=True):
         tls = {"sslMode": _MARIADB_TLS[mode]} | ({"serverSslCert": root} if root else {})
         # Else the driver takes TINYINT(1) for a truth value, of which 2 is none.
         own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true", "tinyInt1isBit": "false"}
+        own["transactionIsolation"] = "REPEATABLE-READ"  # the server's own may show what is rolled back later
         limits = {"connectTimeout": str(ceil(place.connect_seconds * 1000)), **_MARIADB_KEEPALIVE}
         return common | tls | own | limits | {"sessionVariables": MYSQL_START}

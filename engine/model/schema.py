@@ -13,6 +13,7 @@ from operator import itemgetter
 
 import msgspec
 
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName, Value
 
 
@@ -246,7 +247,8 @@ def _unidentified(shape: Shape, target: TargetTable) -> str:
     key = f"its key is {', '.join(target.key)}" if target.key else "it has no key"
     return (
         f"of a row of {shape.name} that is updated or deleted the source logs {told} alone, and at the target {key}; "
-        "run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, or give the target's table that key"
+        "give the target's table that key; or run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, and as the "
+        f"log has older rows as they are, {RESYNC}"
     )
 
 

@@ -35,6 +35,7 @@ POSTGRES = [
     ("foreign-key-extra", SOURCE, TARGET, "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES t (id)"),
     ("check-extra", SOURCE, TARGET + ", CHECK (amount > 0)", ""),
     ("target-unlogged", SOURCE, TARGET, "ALTER TABLE t SET UNLOGGED"),
+    ("target-rule", SOURCE, TARGET, "CREATE RULE r AS ON DELETE TO t DO INSTEAD NOTHING"),
 ]
 
 

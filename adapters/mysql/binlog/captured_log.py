@@ -10,15 +10,18 @@ import msgspec
 import pymysql
 
 from tidelock.adapters.mysql.binlog.fed_statements import with_path
+from tidelock.adapters.mysql.binlog.history import HINT
 from tidelock.adapters.mysql.binlog.log_ends import current_position
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import TableLook
 from tidelock.adapters.mysql.charsets import lenient_decoder
-from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint
+from tidelock.adapters.mysql.connection import connect, explained, flavor, reader_endpoint, rows
+from tidelock.adapters.mysql.left_out import require_logged
 from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
+from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.source.feed_log import FeedLog
 from tidelock.engine.model.log_batch import LogBatch, SourceChunk
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName, Value
@@ -59,9 +62,31 @@ class CapturedLog(FeedLog):
         return self._reader.image_columns
 
     def batches(self) -> Iterator[LogBatch]:
+        self._require_own_kind()
+        self._require_logged()
         if self._history is not None:
             self._history.begin()
         return self.taken(self._reader, self._reader.steps())
+
+    def _require_own_kind(self) -> None:
+        start = self._order.start
+        if "/" in start.file:
+            error = OtherHistory(
+                f"{start} is a place in the log of a PostgreSQL server, and {self._order.source} is none", HINT
+            )
+            error.position = str(start)
+            raise error
+
+    def _require_logged(self) -> None:
+        address = reader_endpoint(self._order.source)
+        try:
+            with closing(connect(address)) as connection:
+                there = [str(row[0]) for row in rows(connection, "SHOW DATABASES")]
+                drawn = [name for name in there if self._mapping.draws_on(name)]
+                is_mariadb = flavor(connection).is_mariadb
+                require_logged(connection, address, drawn, self._mapping.selects, mariadb=is_mariadb)
+        except pymysql.MySQLError as error:
+            raise explained(error, address) from error
 
     def understood(self, statement: SourceChunk) -> SourceChunk:
         read = classified(statement, self._scheme, folded=self._reader.folded)

@@ -81,7 +81,7 @@ def _no_blobs(connection: pymysql.Connection[Any], endpoint: Endpoint, tables: S
 def _tables(connection: pymysql.Connection[Any], patterns: Sequence[str]) -> tuple[TableName, ...]:
     read = [Pattern.of(p) for p in patterns]
     schemas = sorted({p.schema for p in read if "*" not in p.schema})
-    where = "TABLE_TYPE = 'BASE TABLE'"
+    where = "TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')"
     args: tuple[str, ...] = ()
     if len(schemas) == len({p.schema for p in read}):
         where += f" AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(schemas))})"

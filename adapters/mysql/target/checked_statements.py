@@ -58,6 +58,7 @@ class CheckedStatements(TableStatements):
         positions = [i for i in self._written if i not in same] if moves else self._set
         sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in positions]
         sets = sets or [f"{self._names[i]}={self._names[i]}" for i in self._written[:1]]
+        sets[-1] += self._kept_times(positions)
         return self._alone(f"UPDATE {self._old()} SET {','.join(sets)} WHERE {self._is(before)}{self._is_as(before)}")
 
     def delete_one_compared(self, before: Row) -> bytes:
@@ -148,23 +149,17 @@ class CheckedStatements(TableStatements):
         """Set all columns but the key's, of rows that are there by key; of `columns`, those alone."""
         sets = self._overwritten(columns)
         render = literals.keyed(self._columns, self.table.key, sets) if columns else self._render_whole
-        tail = self._tail(sets) + "".join(f",tide_old.{name}=tide_old.{name}" for name in self._kept(sets))
-        return self._cut(self._head("UPDATE ", sets, ()), self._next, self._rows(render, rows), tail)
+        return self._cut(self._head("UPDATE ", sets, ()), self._next, self._rows(render, rows), self._tail(sets))
 
     def overwrite_one(self, row: Row, columns: Sequence[int] = ()) -> bytes:
         """The same of a single row."""
         set_ = self._overwritten(columns)
         sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in set_]
-        kept = [f"{name}={name}" for name in self._kept(set_)]
-        return self._alone(f"UPDATE {self._old()} SET {','.join([*sets, *kept])} WHERE {self._is(row)}")
+        kept = self._kept_times(set_)
+        return self._alone(f"UPDATE {self._old()} SET {','.join(sets)}{kept} WHERE {self._is(row)}")
 
     def _overwritten(self, columns: Sequence[int]) -> tuple[int, ...]:
         return tuple(i for i in self._whole if not columns or i in columns)
-
-    def _kept(self, sets: Sequence[int]) -> list[str]:
-        """Returns the columns that stay as they are, and have to be set to that: one with ON UPDATE CURRENT_TIMESTAMP
-        changes else."""
-        return [self._names[i] for i in self._whole if i not in sets]
 
     @property
     def has_more_than_key(self) -> bool:
@@ -183,6 +178,7 @@ class CheckedStatements(TableStatements):
 
     def _tail(self, sets: Sequence[int]) -> str:
         assignments = ",".join(f"tide_old.{self._names[i]}=tide_new.{self._names[i]}" for i in sets)
+        assignments += self._kept_times(sets, "tide_old.")
         return f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()} SET {assignments}"
 
     def _is(self, row: Row) -> str:

@@ -51,6 +51,8 @@ _SETTINGS = {
     "unique_checks": "1",
     "sql_safe_updates": "0",
     "autocommit": "0",
+    "completion_type": "0",
+    "sql_select_limit": "18446744073709551615",
 }
 # Without these a long list of keys is read by a scan of the table.
 _RANGES = {

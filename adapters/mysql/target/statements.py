@@ -8,6 +8,8 @@ Why these forms (design 7):
   the index; `STRAIGHT_JOIN` makes the new rows drive it.
 - `FORCE INDEX`, because a server scans a small table, and a scan waits for rows that other lanes have locked.  So do
   both for `DELETE … WHERE key IN (…)`, whatever the hint.
+- A column with ON UPDATE CURRENT_TIMESTAMP changes by itself wherever an update does not set it.  So each time column
+  that is left out, as those of unique indexes are, is set to what it is.
 - A row may hold `UNKNOWN`, for a value that stays as it is: it is updated by key, and its known columns alone are set.
 - Without a key, one equal row is one whose every column is `<=>`, and text also equal as bytes: a `_ci` collation or
   trailing spaces must not take another row.
@@ -64,6 +66,7 @@ class TableStatements:
         fixed = {*table.unique_positions, *table.key}
         self._set = tuple(i for i in self._written if i not in fixed)
         """Returns the columns that an update by key sets: no unique column ever."""
+        self._own_time = tuple(i for i in self._written if _tells_time(table.columns[i]))
         index = key_index(table.target)
         self._by_key = f" FORCE INDEX ({identifier(index)})" if index else ""
         self._name = qualified(table.name)
@@ -89,7 +92,7 @@ class TableStatements:
         """Insert or overwrite by key, in one go; only where the key is the sole unique index."""
         assert self.sole_unique, "another row could be hit through a second unique index"
         sets = self._set or self.table.key[:1]  # nothing to set: a key column to itself
-        names = [self._names[i] for i in sets]
+        names = [self._names[i] for i in (*sets, *(i for i in self._own_time if i not in sets))]
         if self._dialect is Dialect.MYSQL:
             tail = " AS tide_row ON DUPLICATE KEY UPDATE " + ",".join(f"{n}=tide_row.{n}" for n in names)
         else:
@@ -114,6 +117,7 @@ class TableStatements:
     def _update(self, rows: Sequence[Row], positions: Sequence[int], render: Render) -> Iterator[bytes]:
         first = ",".join([self._key_leg(), *(f"NULL AS {self._names[i]}" for i in positions)])
         sets = ",".join(f"tide_old.{self._names[i]}=tide_new.{self._names[i]}" for i in positions)
+        sets += self._kept_times(positions, "tide_old.")
         head = f"UPDATE (SELECT {first} FROM {self._name} WHERE FALSE UNION ALL VALUES {self._row}"
         tail = f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()} SET {sets}"
         return self._cut(head, "," + self._row, self._rows(render, rows), tail)
@@ -157,6 +161,7 @@ class TableStatements:
         sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in positions]
         if not sets:
             sets = [f"{self._names[i]}={self._names[i]}" for i in self._written[:1]]
+        sets[-1] += self._kept_times(positions)
         if self.table.key:
             columns = zip(self.table.key, key, strict=True)
             where = " AND ".join(f"{self._names[i]}={self._one(i, value, compare=True)}" for i, value in columns)
@@ -170,6 +175,11 @@ class TableStatements:
         """Write the condition that finds the row with this key."""
         values = zip(self.table.key, key, strict=True)
         return f"({' AND '.join(f'{self._names[i]}={self._one(i, value, compare=True)}' for i, value in values)})"
+
+    def _kept_times(self, sets: Sequence[int], of: str = "") -> str:
+        """Write what has the time columns stay as they are that are not set."""
+        names = (self._names[i] for i in self._own_time if i not in sets)
+        return "".join(f",{of}{name}={of}{name}" for name in names)
 
     def _old(self) -> str:
         return f"{self._name} tide_old{self._by_key}"
@@ -255,6 +265,10 @@ def _as_written(column: Column, target: TargetColumn | None) -> Column:
     document = column.kind is Kind.JSON and target.type != "json"
     spelled = bool(column.type) and column.kind in literals.SPELLED and is_text(target.type)
     return msgspec.structs.replace(column, kind=Kind.TEXT) if document or spelled else column
+
+
+def _tells_time(column: TargetColumn | None) -> bool:
+    return column is not None and column.type.startswith(("timestamp", "datetime"))
 
 
 def key_index(table: TargetTable) -> str:

@@ -158,7 +158,7 @@ class FormNotices:
             self.outrun = True
             return None
         if role(form.name) is Role.WANTED:
-            return relations.looked_at(form)
+            return relations.left_out(form) or relations.looked_at(form)
         return relations.lost(was, form.name) if was is not None and role(was.name) is Role.WANTED else None
 
     def _missed(self, look: Look) -> FormChange | None:

@@ -17,6 +17,7 @@ from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Uns
 from tidelock.adapters.postgres.logical.earlier_reader import in_use, unused
 from tidelock.adapters.postgres.logical.history import identify
 from tidelock.adapters.postgres.logical.overview import suitable
+from tidelock.adapters.postgres.logical.published_places import placed
 from tidelock.adapters.postgres.logical.session import Session, asked, session
 from tidelock.adapters.postgres.logical.slots import (
     PLUGIN,
@@ -49,7 +50,7 @@ def keep_log(place: Endpoint, tables: Sequence[TableName]) -> Beginning:
         _drop_unused(opened, slot_of(place))
         begins = identify(opened).place(make_slot(opened, slot_of(place)))
         ask = functools.partial(asked, opened)
-        forms = read_forms(ask, tables, told=is_there(ask, slot_of(place)))
+        forms = placed(ask, slot_of(place), read_forms(ask, tables, told=is_there(ask, slot_of(place))))
         opened.run("COMMIT")
         return Beginning(begins, tuple(kept(form, begins) for form in forms))
 

@@ -39,6 +39,7 @@ from tidelock.adapters.postgres.logical.history import confirm, require_slot
 from tidelock.adapters.postgres.logical.last_read import SPEAK_BYTES, LastRead, kept_from
 from tidelock.adapters.postgres.logical.overview import suitable, tables
 from tidelock.adapters.postgres.logical.positions import Identity, lsn_of, record_end
+from tidelock.adapters.postgres.logical.published_places import placed
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relation_changes import Form
 from tidelock.adapters.postgres.logical.relations import Relations
@@ -250,7 +251,7 @@ class LogicalReader:
         published = ask(_PUBLISHED, (slot_of(self._place),))
         names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
-        forms = read_forms(ask, names, known, told=told)
+        forms = placed(ask, slot_of(self._place), read_forms(ask, names, known, told=told))
         ((end,),) = ask("SELECT pg_current_wal_insert_lsn()::text", ())
         assembly.notices.look = Look(record_end(lsn_of(end)), forms, known)
         assembly.notices.outrun = False

@@ -26,6 +26,7 @@ from tidelock.adapters.postgres.logical.column_numbers import numbers_of
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.form_facts import ColumnState
 from tidelock.adapters.postgres.logical.messages import Relation, Type
+from tidelock.adapters.postgres.logical.published_places import left_out
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
 from tidelock.adapters.postgres.logical.relation_changes import (
     ComputedColumn,
@@ -158,6 +159,15 @@ class Relations:
             return None
         return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
 
+    def left_out(self, form: Form) -> FormChange | None:
+        """Take the place in the publication that a look has of a wanted table.  Returns the change that some of its
+        changes may not be in the log; what else was changed, `looked_at` tells."""
+        known = self._forms.get(form.oid)
+        if known is None or known.published == form.published or not form.published:
+            return None
+        self.take(replace(known, published=form.published))
+        return left_out(known, form)
+
     def looked_at(self, form: Form) -> FormChange | None:
         """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
         change of which no row has told.  Raises what the catalogue raises."""
@@ -182,6 +192,7 @@ class Relations:
         former = self._forms.get(form.oid)
         if former is not None:
             self._forget(former)
+            form = _as_published(form, former)
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
@@ -244,6 +255,7 @@ class Relations:
         file = was if emptied else facts.file
         if former is not None:
             self._forget(former)
+            form = _as_published(form, former)
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
@@ -272,6 +284,11 @@ class Relations:
                 schema, name = (told.schema, told.name) if told is not None else ("", f"dropped type {column.type}")
                 found[column.type] = PostgresType(column.type, schema, name)
         return found
+
+
+def _as_published(form: Form, former: Form) -> Form:
+    """Returns a form that does not tell its place in the publication with the one that was known."""
+    return form if form.published or form.oid != former.oid else replace(form, published=former.published)
 
 
 def told_as(relation: Relation, form: Form) -> bool:

@@ -217,8 +217,9 @@ def require_publication(session: Session, name: str, tables: Sequence[TableName]
         more = f" and {len(lacking) - 1} more tables" if len(lacking) > 1 else ""
         raise UnsuitableLog(
             f"the publication {name} at {place} lacks {lacking[0]}{more}, so the log has nothing of what changes there",
-            f"{add_tables_sql(name, lacking)} Then `tidelock run FEED`, and `tidelock copy FEED` for these tables: "
-            "what was changed before is not in the log; or leave them out of `tables`",
+            f"{add_tables_sql(name, lacking)} Then `tidelock run FEED`, which halts once more at a table that the feed "
+            "had before and says what to do, and `tidelock copy FEED` for these tables: what was changed before is not "
+            "in the log; or leave them out of `tables`",
         )
 
 

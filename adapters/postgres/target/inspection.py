@@ -39,6 +39,10 @@ SELECT n.nspname::text, c.relname::text, c.relpersistence = 'u', row_security_ac
     ARRAY(
         SELECT ARRAY[k.conname::text, k.confupdtype::text, k.confdeltype::text]
         FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'
+    ),
+    ARRAY(
+        SELECT r.rulename::text FROM pg_rewrite r
+        WHERE r.ev_class = c.oid AND r.ev_type IN ('2', '3', '4') AND r.ev_enabled IN ('O', 'A') ORDER BY 1
     )
 FROM unnest($1::text[], $2::text[]) AS w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
@@ -90,7 +94,7 @@ class PostgresTarget:
     def _detail(self, row: Any) -> Details:
         name = TableName(row[0], row[1])
         place, findings = qualified("postgres", name), list[Finding]()
-        _, _, unlogged, hidden, rights, no_schema, always, checks, clauses, triggers, constraints, rules = row
+        _, _, unlogged, hidden, rights, no_schema, always, checks, clauses, triggers, constraints, rules, rewrites = row
         if no_schema:
             findings.append(self._lacks("USAGE", f"SCHEMA {quote('postgres', name.schema)}"))
         if rights:
@@ -111,6 +115,14 @@ class PostgresTarget:
                     f"ALTER ROLE {self.account} BYPASSRLS;",
                 )
             )
+        findings += [
+            error(
+                "target-rule",
+                f"the rule {rule} of {name} has something else done in place of what is replicated",
+                f"ALTER TABLE {place} DISABLE RULE {quote('postgres', rule)};",
+            )
+            for rule in rewrites
+        ]
         findings += [
             error(
                 "column-identity",

@@ -1,0 +1,87 @@
+"""Settings that a server gives every session: none cuts what a feed reads, shows it what is rolled back later, or has
+the target change by itself what the feed leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from bench.harness import session
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+
+COPY_SECONDS = 180.0
+ACCOUNT = "id int PRIMARY KEY, name varchar(40)"
+STAMPED = "ts timestamp NOT NULL DEFAULT current_timestamp ON UPDATE current_timestamp"
+Make = Callable[..., Server]
+
+
+@pytest.fixture
+def make(make_mariadb: Callable[..., MariaDb], make_mysql: Callable[..., MySql]) -> Make:
+    return lambda scheme, **options: (make_mariadb if scheme == "mariadb" else make_mysql)(**options)
+
+
+@pytest.mark.parametrize("small_rows", [20_000, pytest.param(0, marks=pytest.mark.proof)], ids=["direct", "spark"])
+@pytest.mark.parametrize("scheme", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
+def test_a_copy_has_all_rows_and_none_that_is_not_committed(
+    make: Make, postgres: Postgres, make_rig: Callable[..., Rig], scheme: str, small_rows: int
+) -> None:
+    """A limit of 30 rows would cut 40; a row that is rolled back is in no log, and would stay for ever."""
+    source = make(scheme)
+    level = "tx_isolation" if scheme == "mariadb" else "transaction_isolation"
+    source.execute(f"SET GLOBAL {level}='READ-UNCOMMITTED'")
+    rig = make_rig(source, postgres, "settings", start="copy", spark={"small_rows": small_rows})
+    rig.table("account", ACCOUNT)
+    rig.at_source(*(f"INSERT INTO account VALUES ({n}, 'of {n}')" for n in range(40)))
+    source.execute("SET GLOBAL sql_select_limit=30")
+    with closing(session.connect(source.url(rig.schema))) as other:
+        other.send("BEGIN")
+        other.send("INSERT INTO account VALUES (999, 'never committed')")
+        other.send("UPDATE account SET name='never committed' WHERE id=3")
+        rig.catch_up(COPY_SECONDS)
+        other.send("ROLLBACK")
+    assert rig.command("verify").code == 0
+    source.execute("SET GLOBAL sql_select_limit=DEFAULT")  # of who compares, too
+    rig.assert_exact()
+
+
+FORMS = {
+    "a unique index": f"id int PRIMARY KEY, x int, name varchar(40), {STAMPED}, UNIQUE u (ts, id)",
+    "two of them": f"id int PRIMARY KEY, x int, name varchar(40), {STAMPED}, UNIQUE v (name), UNIQUE u (ts, id)",
+    "the key": f"id int, x int, name varchar(40), {STAMPED}, PRIMARY KEY (id, ts)",
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"verify": "image"}], ids=["blind", "image"])
+@pytest.mark.parametrize("form", [*FORMS])
+@pytest.mark.parametrize(
+    ("source", "target"), [("mysql", "mariadb"), pytest.param("mariadb", "mysql", marks=pytest.mark.proof)]
+)
+def test_a_time_that_the_source_left_alone_stays(
+    request: pytest.FixtureRequest,
+    make_rig: Callable[..., Rig],
+    source: str,
+    target: str,
+    form: str,
+    options: dict[str, Any],
+) -> None:
+    """Unchanged columns of unique indexes are not set, and the target's ON UPDATE made them the time of now."""
+    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "kept", **options)
+    rig.table("account", FORMS[form])
+    rig.at_source(
+        *(f"INSERT INTO account VALUES ({n}, 1, 'of {n}', '2020-01-01 00:00:0{n}')" for n in range(1, 6)),
+        *(f"UPDATE account SET x = {n}, ts = ts WHERE id = {n}" for n in (2, 3)),
+    )
+    rig.catch_up()
+    rig.assert_exact()
+    rig.at_source(
+        "UPDATE account SET x = 5, ts = ts WHERE id = 1",
+        "UPDATE account SET name = 'z', ts = ts WHERE id = 2",
+        "UPDATE account SET id = 9, ts = ts WHERE id = 3",
+        "UPDATE account SET x = 7 WHERE id = 4",
+    )
+    rig.catch_up()
+    rig.assert_exact()
