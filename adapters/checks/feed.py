@@ -16,6 +16,7 @@ from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.checks.http_port import check_http
 from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.looks import check_looks
+from tidelock.adapters.checks.other_way import check_other_way
 from tidelock.adapters.checks.rule_columns import check_rule_columns
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import names_at_target, replicated
@@ -53,7 +54,8 @@ async def check(feed: Feed) -> CheckReport:
                 findings = await _both_sides(feed, source, target)
         except SourceError as problem:
             findings = [error("server-refused", problem.message, problem.hint)]
-    return report(findings + await _site_findings(feed) + await _log_findings(feed) + await check_http(feed))
+    findings += await _site_findings(feed) + await check_other_way(feed)
+    return report(findings + await _log_findings(feed) + await check_http(feed))
 
 
 async def _site_findings(feed: Feed) -> list[Finding]:

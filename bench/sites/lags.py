@@ -57,14 +57,19 @@ class Lag:
 
 
 class Prober(threading.Thread):
-    """Probes one spoke.  `down`: the feed to it.  `lags`: what was found; `broken`: probes that came to nothing."""
+    """Probes one spoke.  `down`: the feed to it.  `each`: seconds between two probes.
 
-    def __init__(self, arbiter: Node, spoke: Node, down: Direction, number: int) -> None:
+    `lags`: what was found; `broken`: probes that came to nothing.
+    """
+
+    def __init__(
+        self, arbiter: Node, spoke: Node, down: Direction, number: int, each: float = EACH_SECONDS
+    ) -> None:
         super().__init__(name=f"prober of {spoke.site}", daemon=True)
         self.lags: list[Lag] = []
         self.broken = 0
         self._arbiter, self._spoke, self._down = arbiter, spoke, down
-        self._key = number * PER_SPOKE
+        self._key, self._each = number * PER_SPOKE, each
         self._ended = threading.Event()
         self._begun = time.monotonic()
 
@@ -76,7 +81,7 @@ class Prober(threading.Thread):
         while not self._ended.is_set():
             try:
                 with session(self._arbiter) as arbiter, session(self._spoke) as spoke:
-                    while not self._ended.wait(EACH_SECONDS):
+                    while not self._ended.wait(self._each):
                         self._probe(arbiter, spoke)
             except REFUSED:
                 self.broken += 1

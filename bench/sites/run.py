@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bench.harness.link import Link
 from bench.harness.network import Direction, Network
 from bench.harness.rig import until
 from bench.harness.servers import Server
@@ -24,9 +23,10 @@ from bench.sites.intents import conflicts, lost_tokens, unaccounted
 from bench.sites.kept import Kept
 from bench.sites.lags import Prober
 from bench.sites.result import Blow, Result
+from bench.sites.tied import tied
 from bench.sites.topology import PERMIT, SERVERS, Topology
 from bench.sites.writer import Writer
-from bench.sites.written import accounts, added, all_written, came_back, make_tables, totals, watch_paths
+from bench.sites.written import accounts, added, all_written, came_back, totals, watch_paths
 
 LONG_CUT_SECONDS: Final = 120.0
 MOST_OF_RUN: Final = 15
@@ -45,16 +45,7 @@ def run(topology: Topology, minutes: float, rate: float, seed: int, keys: int, f
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-sites-")))
         servers = {site: stack.enter_context(_server(kind)) for site, kind in topology.sites.items()}
         outcome = Outcome(f"sites-{topology.name}", servers)
-        network = stack.enter_context(contextlib.closing(Network(place, servers, topology.edges)))
-        make_tables(network, unique=bool(topology.arbiter))
-        for feed in network.feeds.values():
-            feed.options |= {"conflicts": topology.conflicts, "journal": ""}
-            feed.tables = topology.tables(network.schema)
-            feed.link = stack.enter_context(Link(feed.source.host, feed.source.server.port))
-            if feed.sites.get("sister"):
-                feed.options["permit"] = PERMIT
-        if not topology.arbiter:
-            _make_stamps(network)
+        network = stack.enter_context(tied(topology, place, servers))
         kept = stack.enter_context(Kept(network.feeds.values()))
         until(lambda: all(feed.begun for feed in network.feeds.values()), "feeds that have begun", FLOW_SECONDS)
         watch_paths(network)
@@ -92,14 +83,6 @@ def _probers(topology: Topology, network: Network) -> list[Prober]:
     hub = topology.arbiter
     downs = [feed for feed in network.feeds.values() if feed.source.site == hub]
     return [Prober(network[hub], down.target, down, number) for number, down in enumerate(downs, 1)]
-
-
-def _make_stamps(network: Network) -> None:
-    """Columns and triggers, as `init` makes them; a feed begins where both its sites have them."""
-    for _ in range(2):
-        for feed in network.feeds.values():
-            said = feed.command("init", "--apply")
-            assert said.code == 0, said.out + said.err
 
 
 def _strike(blows: Blows, network: Network, rng: random.Random, minutes: float) -> list[Blow]:

@@ -11,6 +11,8 @@
 | live | what does each of these cost in processor time, at a steady rate? |
 | marks | how many bytes of the target's log does a batch with marks take, against one without? |
 | both | how many rows a second do both directions take at once, against one alone? |
+| lags | how long until a spoke's change is at its arbiter, is told as seen, and until it has what that made of both? |
+| reopen | how long until a pair with a permit holds once its lines are cut, and applies once they are whole? |
 
 `live` counts what a backlog cannot show: the index of the echo remembers only what came since its reader began.
 """
@@ -20,7 +22,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -30,13 +33,17 @@ from bench.e2e import steady
 from bench.e2e.command import Measuring, measure
 from bench.e2e.setup import SERVERS, Setup
 from bench.e2e.suites import BETWEEN, SUITES, Suite
+from bench.harness.servers import Server
 from bench.outcome import RESULTS, Outcome
-from bench.two_way import both, shown
+from bench.two_way import both, lags, reopen, shown
 
 BELOW_GOAL: Final = 3
 RATE, SECONDS = 5_000.0, 10.0
 BOTH_CHANGES: Final = 100_000
 ROUNDS: Final = 3
+PROBES: Final = 60
+"""Of each lag, a round."""
+CUT_CHANGES: Final = 5_000
 WAYS: Final = ("", "sites", "up", "down")
 
 
@@ -102,12 +109,45 @@ def both_ways(asked: Asked) -> tuple[str, bool]:
     return shown.both({"pairs": found}), True
 
 
+def lag(asked: Asked) -> tuple[str, bool]:
+    probes = PROBES * (asked.rounds or ROUNDS)
+    measured = partial(lags.measured, probes=probes, seed=asked.seed)
+    return shown.lags({"lags": _of_pairs("two-way-lags", "lags", asked, measured)}), True
+
+
+def reopening(asked: Asked) -> tuple[str, bool]:
+    changes, rounds = asked.changes or CUT_CHANGES, asked.rounds or ROUNDS
+    measured = partial(reopen.measured, changes=changes, rounds=rounds)
+    return shown.reopen({"cuts": _of_pairs("two-way-reopen", "cuts", asked, measured)}), True
+
+
+def _of_pairs(
+    name: str, key: str, asked: Asked, measured: Callable[[str, Mapping[str, Server], Path], Iterator[Any]]
+) -> list[dict[str, Any]]:
+    """Measures at each pair of servers, a private pair at a time, and writes what was found under that key."""
+    found: list[dict[str, Any]] = []
+    outcome = Outcome(name)
+    for kinds in BETWEEN:
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"tidelock-{key}-")))
+            made = [stack.enter_context(SERVERS[kind]()) for kind in kinds]
+            servers = dict(zip(("eu", "us"), made, strict=True))
+            outcome.on(dict(zip(kinds, made, strict=False)))
+            for one in measured("-".join(kinds), servers, folder):
+                print(one, flush=True)
+                found.append(dataclasses.asdict(one))
+    outcome.write({key: found}, asked.folder)
+    return found
+
+
 PARTS: Final[Mapping[str, Part]] = {
     "sites": compared("sites", shown.rates),
     "arbiter": compared("arbiter", shown.rates),
     "live": live,
     "marks": compared("marks", shown.marks),
     "both": both_ways,
+    "lags": lag,
+    "reopen": reopening,
 }
 
 

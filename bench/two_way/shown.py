@@ -60,3 +60,32 @@ def both(found: Found) -> str:
         passing = statistics.median(one["changes"] / one["passing"] for one in rounds)
         lines.append([pair, f"{one:,.0f}", f"{two:,.0f}", f"{ratio:.2f}", f"{passing:,.0f}"])
     return table(header, lines)
+
+
+def lags(found: Found) -> str:
+    """Table of `bench.two_way.lags`."""
+    lines = [
+        (f"{one['pair']}, {_writing(one['rate'])}", kind, times, *(f"{seconds:.3f}" for seconds in spread))
+        for one in found["lags"]
+        for kind, (times, *spread) in one["lags"].items()
+    ]
+    return table(("pair", "lag of", "times", "p50 s", "p99 s", "longest s"), lines)
+
+
+def _writing(rate: float) -> str:
+    return f"{rate:,.0f} changes/s at each site" if rate else "nobody else writes"
+
+
+def reopen(found: Found) -> str:
+    """Table of `bench.two_way.reopen`: the median of the cuts of each pair, and the longest."""
+    header = ("pair", "cuts", "holds after, s", "first row flows, s", "all of both sites, s", "longest")
+    pairs: dict[str, list[Found]] = {}
+    for one in found["cuts"]:
+        pairs.setdefault(one["pair"], []).append(one)
+    lines = []
+    for pair, cuts in pairs.items():
+        held, level = ([float(one[name]) for one in cuts] for name in ("held", "level"))
+        flows = [max(one["flows"].values()) for one in cuts]
+        middle = (f"{statistics.median(took):.2f}" for took in (held, flows, level))
+        lines.append((pair, len(cuts), *middle, f"{max(level):.2f}"))
+    return table(header, lines)

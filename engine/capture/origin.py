@@ -217,7 +217,8 @@ def _names_sites(receipt: Row) -> bool:
 def _of_sites(receipt: Row) -> Untraceable:
     return Untraceable(
         f"feed {receipt[_FEED]} writes to the source and names sites ({receipt[_PATH]}), this feed names none",
-        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`",
+        "Name this feed's sites too (`sites: {source: …, target: …}`), then `tidelock run FEED`; a feed of workers "
+        "cannot name any: `tidelock remove FEED`, then begin it anew with `log: embedded`",
     )
 
 

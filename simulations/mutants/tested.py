@@ -11,7 +11,7 @@ from tidelock.simulations.mutants.tested_at_servers import OF_POSTGRES, OF_SERVE
 
 HELD = (
     _in(
-        "engine/test_two_way_hold.py::test_what_is_covered_is_applied_with_all_that_it_stands_for",
+        "simulations/test_holding.py::test_what_is_covered_is_applied_with_all_that_it_stands_for",
         "hold-drops",
         """
         @ Hold.offer
@@ -22,7 +22,7 @@ HELD = (
         "two-way 8, 9",
     ),
     _in(
-        "engine/test_two_way_hold.py::test_no_checkpoint_passes_what_waits",
+        "simulations/test_holding.py::test_no_checkpoint_passes_what_waits",
         "held-row-behind-the-checkpoint",
         """
         @ Hold.checkpoint
@@ -33,7 +33,7 @@ HELD = (
         "two-way 10, B23",
     ),
     _in(
-        "engine/test_two_way_hold.py::test_receipts_of_another_log_cover_nothing",
+        "simulations/test_holding.py::test_receipts_of_another_log_cover_nothing",
         "held-row-freed-by-another-log",
         """
         @ Hold.covered

@@ -24,7 +24,7 @@ class Bug(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-HOLD: Final = "no feed holds rows yet"
+HOLD: Final = "no feed holds rows"
 BYTES: Final = "worlds have no bytes of a log"
 SERVER: Final = "a server's own setting or slot"
 

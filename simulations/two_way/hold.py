@@ -6,13 +6,25 @@ one of its own; nothing waits for ever.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidelock.engine.model.records import Row
 from tidelock.engine.two_way.echo import Sending
-from tidelock.engine.two_way.hold import Hold, Waiting
 from tidelock.engine.two_way.places import Place
 from tidelock.engine.two_way.registers import Registers
+from tidelock.simulations.two_way.holding import Hold, Waiting
 from tidelock.simulations.two_way.hub import HubWorld, Step, registers
-from tidelock.simulations.two_way.hub_state import ROW, Entry, Note, Spoke, State, key_of, place, with_spoke
+from tidelock.simulations.two_way.hub_state import (
+    ROW,
+    Entry,
+    Note,
+    Rows,
+    Spoke,
+    State,
+    key_of,
+    place,
+    with_spoke,
+)
 
 LOG = "s"
 
@@ -23,7 +35,7 @@ class HoldWorld(HubWorld):
     def _fall(self, state: State, number: int, size: int) -> Step:
         spoke, at = state.spokes[number], state.spokes[number].down
         entry, name = state.log[at], f"H-S{number} entry {at}"
-        hold = Hold(LOG, self._own(state, number, spoke, at), spoke.held)
+        hold = self._hold(self._own(state, number, spoke, at), spoke.held)
         index = self._index(spoke)
         how = self._sending(index, state, number, at)
         image = entry.after if entry.after is not None else entry.before
@@ -41,15 +53,25 @@ class HoldWorld(HubWorld):
             if any(each.key == key for each in hold.waiting()) and entry.kind == "row" and entry.source == number:
                 return words, "a row waits whose echo is not sent"
         for each in due:
-            rows = self._written(rows, each.key[0][1], each.row, each.row)
+            written = self._written(rows, each.key[0][1], each.row, each.row)
             log.append(Note("mark", applied=each.applied))
-            if self.scope.known and self._older(state, number, at, each.key):
-                return words, "an older row shows at the spoke"
+            if wrong := self._shown(state, number, at, each, rows, written):
+                return words, wrong
+            rows = written
         if released := [each.row for each in due if each.applied[-1][1] != place(at)]:
             words += f", releases {released}"
         sent = self._sent(spoke, at, hold, key) if how is not Sending.NOT else spoke.sent
         spoke = spoke._replace(rows=rows, log=tuple(log), down=at + 1, sent=sent, held=hold.waiting())
         return words, with_spoke(state, number, spoke._replace(floor=index.floor, last=index.entries()))
+
+    def _hold(self, own: Iterable[tuple[Place, Registers]], held: tuple[Waiting, ...]) -> Hold:
+        return Hold(LOG, own, held)
+
+    def _shown(self, state: State, number: int, at: int, each: Waiting, before: Rows, after: Rows) -> str:
+        """Returns what is wrong with what the spoke shows now."""
+        if self.scope.known and self._older(state, number, at, each.key):
+            return "an older row shows at the spoke"
+        return ""
 
     def _key(self, row: Row) -> Registers:
         return registers(ROW, None, row) or ()
@@ -98,8 +120,27 @@ class HoldWorld(HubWorld):
 
     def _restarted(self, spoke: Spoke) -> Spoke:
         """Restarts: what waited is read again, from the checkpoint; what was applied has its receipt."""
-        first = Hold(LOG, (), spoke.held).checkpoint(spoke.sent)
+        first = self._hold((), spoke.held).checkpoint(spoke.sent)
         begin = spoke.down
         if spoke.held:
             begin = min(each.applied[0] for each in spoke.held)[1][0]
         return self._floored(spoke, spoke.down)._replace(down=begin, sent=first, held=())
+
+
+class StrictHoldWorld(HoldWorld):
+    """The same, with all that is wanted: whatever the feed knows of the spoke's log, no older row shows there, and none
+    of its newer rows makes room.  Rows wait by their unique values too."""
+
+    def _hold(self, own: Iterable[tuple[Place, Registers]], held: tuple[Waiting, ...]) -> Hold:
+        return Hold(LOG, own, held, lambda row: self._registers(None, row) or ())
+
+    def _waits_for(self, note: Note) -> Registers:
+        return self._registers(note.before, note.after) or ()
+
+    def _shown(self, state: State, number: int, at: int, each: Waiting, before: Rows, after: Rows) -> str:
+        if self._older(state, number, at, each.key):
+            return "an older row shows at the spoke"
+        gone = (row for row, now in zip(before, after, strict=True) if row is not None and now is None)
+        if any(self._older(state, number, at, self._key(row)) for row in gone if self._key(row) != each.key):
+            return "a newer row of the spoke's own makes room"
+        return ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
-from tidelock.engine.two_way.hold import Hold, Waiting
 from tidelock.engine.two_way.places import Place
 from tidelock.engine.two_way.registers import Registers
-from tidelock.simulations.two_way.hold import HoldWorld
+from tidelock.simulations.two_way.hold import HoldWorld, StrictHoldWorld
+from tidelock.simulations.two_way.holding import Hold, Waiting
 from tidelock.simulations.two_way.hub import Step
 from tidelock.simulations.two_way.hub_rules import REJECT
 from tidelock.simulations.two_way.hub_scopes import COUNTERS, TAKEN
@@ -61,6 +63,11 @@ class _ReceiptsWithRows(HoldWorld):
         return [] if state.log[at].kind == "receipt" else super()._receipts(state, number, at)
 
 
+class _ByKeyAlone(StrictHoldWorld):
+    def _hold(self, own: Iterable[tuple[Place, Registers]], held: tuple[Waiting, ...]) -> Hold:
+        return HoldWorld._hold(self, own, held)
+
+
 PAIR = Scope(known=True)
 PART = Scope()
 
@@ -75,6 +82,8 @@ HOLD_RULES = {
     "held-unseen": _rule("10", "what waits counts as seen", _HeldIsSeen, Scope(keys=2, values=(1,))),
     "held-checkpoint": _rule("B23", "a checkpoint passes what waits", _PassesTheCheckpoint, Scope(restarts=1)),
     "own-receipts": _rule("B24", "any receipt releases what waits", _AnyReceipt, PAIR),
+    "hold-knows-all": _rule("40", "what the spoke has committed is known when it is read", StrictHoldWorld, PART),
+    "hold-by-values": _rule("41", "what waits does so by its key alone", _ByKeyAlone, replace(TAKEN, known=True)),
     "all-receipts": _rule("9a", "receipts without a row release nothing", _ReceiptsWithRows, PAIR),
 }
 
@@ -96,6 +105,11 @@ HOLD_SCOPES = [
     sound("hold, pair, counters add up", COUNTERS, writes=3),
     sound("hold, pair, unique value, others make room", TAKEN, writes=3),
     sound("hold, pair, unique value, the arbiter's row stays", replace(TAKEN, policies=REJECT), writes=3),
+    Sound(
+        "hold, pair, unique value, nothing of the spoke's makes room",
+        lambda: StrictHoldWorld(replace(TAKEN, known=True)),
+        lambda: StrictHoldWorld(replace(TAKEN, known=True, writes=3)),
+    ),
     sound("hold, two spokes", Scope(spokes=2, writes=3), writes=2),
     sound("hold, two spokes, unique value", replace(TAKEN, spokes=2, writes=3, policies=REJECT)),
 ]

@@ -1,8 +1,7 @@
 """The hub world: an arbiter H and the spokes that hang on it, each with writers of its own.
 
-What is decided is decided by the engine's leaves, which are called here: `seen`, `registers`, `echo`, `decisions`,
-`blind` and `hold`.  The world itself keeps rows and logs, and lets every step happen that may.  Subclasses break a
-rule.
+What is decided is decided by the engine's leaves, which are called here: `seen`, `registers`, `echo`, `decisions`
+and `blind`.  The world itself keeps rows and logs, and lets every step happen that may.  Subclasses break a rule.
 
 Promises: when nothing is on its way any more, all sites hold equal rows; nothing goes round for ever; what a change
 overwrites that its writer had not seen is told as lost.

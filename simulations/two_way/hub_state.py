@@ -9,11 +9,11 @@ import msgspec
 from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Equality
-from tidelock.engine.two_way.hold import Waiting
 from tidelock.engine.two_way.places import NOTHING, Place
 from tidelock.engine.two_way.policies import Group, Policies, Policy
 from tidelock.engine.two_way.registers import Layout, Register
 from tidelock.engine.two_way.seen import Stretch
+from tidelock.simulations.two_way.holding import Waiting
 
 Item = TypeVar("Item")
 Rows: TypeAlias = tuple[Row | None, ...]  # by key, from 1
@@ -46,7 +46,8 @@ class Note(NamedTuple):
 
 class Spoke(NamedTuple):
     """`up`, `down`: next entries to be read of its log and of the arbiter's.  `seen`, `beyond`: of `SeenPrefix`.
-    `sent`: the last place of which something was sent to it.  `floor`, `last`: of `EchoIndex`.  `held`: of `Hold`."""
+    `sent`: the last place of which something was sent to it.  `floor`, `last`: of `EchoIndex`.  `held`: of `Hold`.
+    `looked`: by key, up to which entry a row was looked up."""
 
     rows: Rows
     log: tuple[Note, ...] = ()
@@ -58,6 +59,7 @@ class Spoke(NamedTuple):
     floor: Place = NOTHING
     last: tuple[tuple[Register, Place], ...] = ()
     held: tuple[Waiting, ...] = ()
+    looked: tuple[tuple[int, int], ...] = ()
 
 
 class State(NamedTuple):

@@ -49,6 +49,17 @@ def tidelock(*arguments: str | Path, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.parametrize("words", [("check",), ("init",), ("run",), ("worker",), ("status",)])
+def test_workers_of_a_feed_with_sites_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "feed: shop\nsource: mysql://u:p@127.0.0.1:1\ntarget: mysql://u:p@127.0.0.1:2\ntables: [{source: shop.*}]\n"
+        "log: kafka://127.0.0.1:3\nsites: {source: eu, target: us}\n",
+        encoding="utf-8",
+    )
+    assert_one_paragraph(tidelock(*words, str(file)), 2, "sites: feeds of workers cannot name sites yet: log: embedded")
+
+
 def assert_one_paragraph(done: subprocess.CompletedProcess[str], code: int, words: str) -> None:
     assert done.returncode == code, done.stderr
     assert words in done.stderr

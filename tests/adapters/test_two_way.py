@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.harness.network import Network
+from bench.harness.network import Direction, Network
 from bench.harness.rig import until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
@@ -165,6 +165,42 @@ def test_a_feed_without_sites_stops_at_what_one_with_sites_has_brought(
     pair["us"].write([0])
     pair.come_to_rest()
     assert pair.came_back() == {}
+
+
+@PROOF
+def test_two_feeds_without_sites_that_go_both_ways_are_told(
+    mariadb: MariaDb, postgres_source: Postgres, network: Callable[..., Network]
+) -> None:
+    """A `server_id` of MariaDB is no proof of which server it is, so that is no error.  With sites there is nothing to
+    tell."""
+    pair = network({"eu": mariadb, "us": postgres_source}, "eu>us", "us>eu")
+    there, back = pair.feeds["eu>us"], pair.feeds["us>eu"]
+    there.sites, named = {}, back.sites
+    back.sites = {}
+    assert there.command("run", "--until-caught-up").code == 0
+    pair["eu"].write([0])
+    assert there.command("run", "--until-caught-up").code == 0
+    assert told_of_the_other_way(back) == [("warning", there.name)]
+    back.sites = named
+    assert told_of_the_other_way(back) == []
+
+
+def told_of_the_other_way(feed: Direction) -> list[tuple[str, str]]:
+    findings = feed.command("check", "--json").json["findings"]
+    return [(one["level"], one["message"].split()[1]) for one in findings if one["kind"] == "other-way"]
+
+
+@PROOF
+def test_two_feeds_without_sites_do_not_begin_at_a_postgres_that_one_of_them_writes_to(
+    mysql: MySql, postgres_source: Postgres, network: Callable[..., Network]
+) -> None:
+    pair = network({"eu": mysql, "us": postgres_source}, "eu>us", "us>eu")
+    there, back = pair.feeds["eu>us"], pair.feeds["us>eu"]
+    there.sites = back.sites = {}
+    assert there.command("run", "--until-caught-up").code == 0
+    said = back.command("run", "--until-caught-up")
+    assert said.code == 1 and f"feed {there.name} writes to" in " ".join(said.err.split()), said
+    assert "Name sites in both feeds" in said.err
 
 
 @PROOF

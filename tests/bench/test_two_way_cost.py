@@ -10,7 +10,7 @@ import pytest
 
 from bench.harness.network import Network
 from bench.harness.servers import MariaDb, Postgres
-from bench.two_way import shown
+from bench.two_way import lags, reopen, shown
 from bench.two_way.both import BACK, OUT, Both, Round
 from bench.two_way.command import PARTS, command
 
@@ -29,9 +29,38 @@ def test_marks_are_counted_against_the_same_feed_without() -> None:
     ]  # fmt: skip
 
 
+def test_lags_and_cuts_have_a_line_each() -> None:
+    found = {"lags": [{"pair": "a-b", "rate": rate, "lags": {"echo": (2, 0.1, 0.2, 0.2)}} for rate in (0.0, 500.0)]}
+    assert shown.lags(found).splitlines()[2:] == [
+        "| a-b, nobody else writes | echo | 2 | 0.100 | 0.200 | 0.200 |",
+        "| a-b, 500 changes/s at each site | echo | 2 | 0.100 | 0.200 | 0.200 |",
+    ]
+    flows = {"eu>us": 0.5, "us>eu": 1.5}
+    cuts = [{"pair": "a-b", "held": 10.0, "flows": flows, "level": level} for level in (2.0, 4.0, 3.0)]
+    assert shown.reopen({"cuts": cuts}).splitlines()[2:] == ["| a-b | 3 | 10.00 | 1.50 | 3.00 | 4.00 |"]
+
+
 def test_a_part_that_is_not_there_is_told() -> None:
     with pytest.raises(Exception, match=f"there are {', '.join(PARTS)}"):
         command(parts="nothing")
+
+
+@pytest.mark.proof
+def test_a_pair_is_probed(mariadb: MariaDb, postgres_source: Postgres, tmp_path: Path) -> None:
+    idle, busy = lags.measured("mariadb-postgres", {"eu": mariadb, "us": postgres_source}, tmp_path, 3, 1)
+    assert (idle.rate, busy.rate) == lags.RATES
+    for found in (idle, busy):
+        assert list(found.lags) == ["arrival", "coverage", "echo"]
+        assert all(times >= 3 and 0 < p50 <= p99 for times, p50, p99, _ in found.lags.values())
+
+
+@pytest.mark.proof
+def test_a_pair_holds_through_a_cut_and_opens(mariadb: MariaDb, postgres_source: Postgres, tmp_path: Path) -> None:
+    servers = {"eu": mariadb, "us": postgres_source}
+    (found,) = reopen.measured("mariadb-postgres", servers, tmp_path, 1_200, 1, cut=1.0)
+    after = float(found.permit["after"].removesuffix("s"))
+    assert after / 2 < found.held <= found.cut, "it holds after so much silence, and the cut lasts until it does"
+    assert found.flows.keys() == {OUT, BACK} and max(found.flows.values()) <= found.level
 
 
 @pytest.mark.proof

@@ -1,9 +1,13 @@
 """Hold: rows of the arbiter that wait at a spoke, so that no older row shows there over a newer one of its own.
 
+No feed does so: it cannot keep that promise (history 40; docs/decisions/2026-11-26-no-hold-no-look-up.md).  What it
+takes for sites to become equal is kept here, as histories 8 to 10 tell of it.
+
 A row waits while the spoke has changes of its own of that key which the arbiter's log has not covered yet.  When the
 arbiter's receipts cover them, their echo replaces the row, or it is applied.
 
-- It waits by its key, not by unique values: a row that holds a value may have to go for good (history 8).
+- It waits by its key, so that it is applied or replaced as one row (history 8); by its unique values too, if nothing of
+  the spoke's is to make room meanwhile (history 41).
 - It waits and is not dropped: the spoke's change may come to nothing at the arbiter (history 9).
 - What waits has left no mark, so it is not seen (history 10), and no checkpoint passes it: it is read again after a
   restart.
@@ -13,7 +17,7 @@ arbiter's receipts cover them, their echo replaces the row, or it is applied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -37,13 +41,18 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 class Hold:
     """Changes that wait at one spoke, and for what.
 
-    `log`: the spoke's log, as its changes are read from it now.  `own`: its changes that are not covered.
+    `log`: the spoke's log, as its changes are read from it now.  `own`: its changes that are not covered.  `values`: of
+    a row, registers by which it waits besides its key's.
     """
 
     def __init__(
-        self, log: str, own: Iterable[tuple[Place, Registers]] = (), waiting: Iterable[Waiting] = ()
+        self,
+        log: str,
+        own: Iterable[tuple[Place, Registers]] = (),
+        waiting: Iterable[Waiting] = (),
+        values: Callable[[Row], Registers] = lambda row: (),
     ) -> None:
-        self._log = log
+        self._log, self._values = log, values
         self._own = dict(own)
         self._waiting = {each.key: each for each in waiting}
 
@@ -59,7 +68,7 @@ class Hold:
         earlier = self._waiting.pop(key, None)
         stretches = (stretch,) if earlier is None else (*earlier.applied, stretch)
         offered = Waiting(key, row, stretches)
-        if not self._waits(key):
+        if not self._waits(offered):
             return offered
         self._waiting[key] = offered
         return None
@@ -73,7 +82,7 @@ class Hold:
             return []
         for at in places:
             self._own.pop(at, None)
-        free = [each for each in self.waiting() if each.key != replaced and not self._waits(each.key)]
+        free = [each for each in self.waiting() if each.key != replaced and not self._waits(each)]
         for each in free:
             del self._waiting[each.key]
         return free
@@ -82,5 +91,6 @@ class Hold:
         """Returns the place from which a restart must read again: below all that waits, or what was reached."""
         return min((each.applied[0][0] for each in self._waiting.values()), default=reached)
 
-    def _waits(self, key: Registers) -> bool:
-        return any(register in own for own in self._own.values() for register in key)
+    def _waits(self, each: Waiting) -> bool:
+        registers = each.key if each.row is None else (*each.key, *self._values(each.row))
+        return any(register in own for own in self._own.values() for register in registers)

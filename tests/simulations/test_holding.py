@@ -1,6 +1,6 @@
 """Hold: rows of the arbiter wait for the spoke's own changes to be covered."""
 
-from tidelock.engine.two_way.hold import Hold, Waiting
+from tidelock.simulations.two_way.holding import Hold, Waiting
 
 K, L = ((0, 1, 0),), ((0, 2, 0),)
 

@@ -1,0 +1,71 @@
+"""Finds feeds that bring this feed's source what they read at its target: two ways, where this one names no sites.
+
+Without names a change is known by `host:port` at MySQL and MariaDB, and at PostgreSQL by nothing.  There what this feed
+brings goes back, an older row over a newer one.  A feed that writes to the source has its checkpoint there, and that
+says whose log it reads; which tables it has, nobody knows here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.upgrade import look
+from tidelock.adapters.ports.finding import Finding, error, warning
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.engine.model import lineage
+from tidelock.engine.model.records import Position
+
+_POSITION = msgspec.json.Decoder(Position)
+
+
+async def check_other_way(feed: Feed) -> list[Finding]:
+    """Lists those feeds, where they can be seen."""
+    if feed.sites is not None or feed.target_url.scheme == "hive":
+        return []
+    try:
+        async with session(feed.source_url) as source, session(feed.target_url) as target:
+            if CHECKPOINTS in (await look(source, feed.schema)).tables:
+                return []
+            server, certain = await _server(target)
+            table = f"{quote(source.dialect, feed.schema)}.{CHECKPOINTS}"
+            stored = await source.fetch(f"SELECT feed, position FROM {table} ORDER BY feed")
+    except TargetError:
+        return []  # as is said elsewhere
+    back = dict.fromkeys(str(name) for name, text in stored if _reads(_POSITION.decode(text)) == server)
+    return [_finding(feed, name, certain) for name in back]
+
+
+def _reads(position: Position) -> str:
+    """Returns the server whose log the position is of."""
+    system, timeline, _ = position.file.partition("/")
+    return system if timeline else lineage.server_of(position.proof)
+
+
+async def _server(target: TargetSession) -> tuple[str, bool]:
+    """Returns what the server is known by in a position, and whether no other server is."""
+    if target.dialect == "postgres":
+        return str((await target.fetch("SELECT system_identifier::text FROM pg_control_system()"))[0][0]), True
+    version = str((await target.fetch("SELECT VERSION()"))[0][0])
+    mariadb = "mariadb" in version.lower()
+    identity = "CONCAT('server_id ', @@server_id)" if mariadb else "@@server_uuid"
+    return str((await target.fetch(f"SELECT {identity}"))[0][0]), not mariadb
+
+
+def _finding(feed: Feed, name: str, certain: bool) -> Finding:
+    unseen = feed.source_url.dialect == "postgres"
+    what = (
+        "PostgreSQL's log does not tell what a feed without sites has brought, so older rows come back over newer ones"
+        if unseen
+        else "without names a change is known by host:port alone, and a second spelling of one sends it round"
+    )
+    words = f"feed {name} writes to {feed.source_url} and reads {feed.target_url}: with a table in common, {what}"
+    names = "Name sites in both feeds (`sites: {source: …, target: …, sister: …}`)"
+    workers = f", which feeds of workers cannot: use `log: embedded` (`tidelock run`) for both. {_APART}"
+    hint = names + (workers if feed.log_url is not None else f". {_APART}")
+    return (error if unseen and certain else warning)("other-way", words, hint)
+
+
+_APART = "If they have no table in common, give this one a `schema:` of its own"
