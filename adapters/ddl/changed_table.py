@@ -237,6 +237,10 @@ class ChangedTable:
         texts = [words for _, words in sorted(made, key=lambda one: one[0])]
         if self._dialect == "mysql" and texts:
             texts = [f"ALTER TABLE {at} {', '.join(texts)}"]
+        return self.refused(why, *texts)
+
+    def refused(self, why: str, *texts: str) -> NotFollowed:
+        """Returns why statements do not run by themselves, which are shown, with how to go on."""
         would = f" (it would have run {'; '.join(texts)})" if texts else ""
         return NotFollowed(
             f"{why}{would}",
