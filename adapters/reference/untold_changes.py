@@ -6,13 +6,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tidelock.adapters.postgres.logical.form_facts import FormFacts, Partition
+from tidelock.adapters.postgres.logical.form_facts import ColumnState, FormFacts, Partition
 from tidelock.adapters.postgres.logical.relation_changes import Form, FormColumn
 from tidelock.adapters.postgres.logical.untold_rows import untold
 from tidelock.engine.model.records import TableName
 
 _PART: Final = Partition(7, empty=False, name="t1", file=1)
-_FACTS: Final = FormFacts((), converted=(), labels=((9, "x"),), file=1)
+_A: Final = ColumnState(1, "a", 23, -1, "integer", False, False)
+_FACTS: Final = FormFacts((_A,), converted=(), labels=((9, "x"),), file=1)
 _FORM: Final = Form(1, TableName("public", "t"), (FormColumn("a", 23, -1, "integer", 1),), ("a",), facts=_FACTS)
 _PARTED: Final = replace(_FACTS, partitions=(_PART,))
 _CASES: Final = (

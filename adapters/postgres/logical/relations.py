@@ -37,7 +37,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     spelled,
 )
 from tidelock.adapters.postgres.logical.row_reader import RowReader
-from tidelock.adapters.postgres.logical.untold_rows import read_by, renewed, untold
+from tidelock.adapters.postgres.logical.untold_rows import renewed, untold
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Column, Kind, ReplicaIdentity, Shape, TableName
 
@@ -160,7 +160,6 @@ class Relations:
         if role is not Role.WANTED:
             return None
         self.is_unsure = self.is_unsure or not certain
-        form = replace(form, facts=read_by(form, form.facts))
         return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
 
     def looked_at(self, form: Form) -> FormChange | None:

@@ -44,19 +44,6 @@ def untold(before: Form, after: Form) -> FormChange | None:
     return FormChange(after.oid, number, DdlKind.OTHER, f"{after.name}: {'; '.join(words)}", tables, untold=True)
 
 
-def read_by(form: Form, facts: FormFacts | None) -> FormFacts | None:
-    """Returns facts of before for a form that a row has told: a conversion that it tells is not found once more."""
-    if facts is None or facts.converted is None:
-        return facts
-    types = {column.number: (column.type, column.modifier) for column in facts.columns}
-    told = any(types.get(number, type_) != type_ for number, type_ in _types(form).items())
-    return msgspec.structs.replace(facts, converted=None) if told else facts
-
-
-def _types(form: Form) -> dict[int, tuple[int, int]]:
-    return {column.number: (column.type, column.modifier) for column in form.columns}
-
-
 def renewed(known: FormFacts, seen: FormFacts) -> bool:
     """Tells whether a look shows other facts than are known, of those that the next look is compared with."""
     return _compared(known) != _compared(seen)
@@ -90,10 +77,10 @@ def _converted(before: Form, after: Form) -> Iterator[tuple[Mark, str]]:
     if was is None or now is None or was.converted is None or now.converted is None or was.file in (0, now.file):
         return
     by_number, names = dict(was.converted), {column.number: column.name for column in after.columns}
-    had = set(_types(before).items()) & set(_types(after).items())  # another type is told as such
-    same = {number for number, _ in had}
-    for number, transaction in now.converted:
-        if number in same and by_number.get(number) != transaction:
+    types = [{one.number: (one.type, one.modifier) for one in facts.columns} for facts in (was, now)]
+    for number, transaction in now.converted:  # a new column, or another type, is told as such
+        is_same = number in names and types[0].get(number) == types[1][number]
+        if is_same and by_number.get(number) != transaction:
             text = f"column {names[number]} was converted and the table written anew"
             yield ("converted", number, transaction), f"{text}: what USING computed is in no message"
 
