@@ -111,6 +111,7 @@ class _Altered:
         if self._dialect == "mysql":
             altered = [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
             return altered + self._present_defaults()
+        made = self._changes.by_spare_names(made) if self._reused else made
         return [words for _, words in sorted(made, key=lambda one: one[0])] + self._present_defaults()
 
     def _follows(self, clause: Clause) -> bool:
@@ -180,8 +181,7 @@ class _Altered:
                 return self._dropped(clause)
             case RenameColumn():
                 before = self._shape.column(clause.name)
-                name = self._quoted(before.name if before is not None else clause.name)
-                return [(3, self._action(f"RENAME COLUMN {name} TO {self._quoted(clause.to)}"))]
+                return [self._changes.renamed(before.name if before is not None else clause.name, clause.to)]
             case AddPrimaryKey():
                 return [(5, self._action(f"ADD PRIMARY KEY ({self._listed(clause.columns)})"))]
             case DropPrimaryKey():

@@ -26,3 +26,13 @@ CASES = [
 def test_what_a_statement_with_options_becomes(statement: str, outcome: str, words: str) -> None:
     found = planned(statement, "mysql", "mysql")
     assert found.outcome == outcome and words in f"{found.why} {found.runs}", found
+
+
+def test_columns_that_exchange_names_at_postgresql_have_others_in_between() -> None:
+    exchange = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO c, RENAME COLUMN c TO a"
+    found = planned(exchange, "mysql", "postgresql")
+    assert [words.partition(" RENAME COLUMN ")[2] for words in found.runs] == [
+        '"a" TO "spare_0"', '"b" TO "spare_1"', '"c" TO "spare_2"',
+        '"spare_0" TO "b"', '"spare_1" TO "c"', '"spare_2" TO "a"',
+    ]  # fmt: skip
+    assert len(planned("ALTER TABLE t RENAME COLUMN a TO d, RENAME COLUMN b TO e", "mysql", "postgresql").runs) == 2
