@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXT_OPTIONS, changed, converted
+from tidelock.adapters.ddl.changed_columns import changed, converted
 from tidelock.adapters.ddl.changed_defaults import read_default
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddComputed,
     AddPrimaryKey,
     AddUnique,
     AlterTable,
@@ -27,7 +28,8 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
     indexing,
 )
-from tidelock.adapters.ddl.parser import keyed_column, table_name
+from tidelock.adapters.ddl.parser import keyed_column, read_column, table_name
+from tidelock.adapters.ddl.table_options import begins_option, options
 from tidelock.adapters.ddl.table_parts import (
     PLAIN_INDEXES,
     foreign_key,
@@ -42,15 +44,7 @@ from tidelock.adapters.ddl.table_parts import (
 )
 from tidelock.adapters.ports.definition import PlainIndex
 
-_STORAGE: Final = frozenset((
-    "ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC",
-    "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "ENCRYPTION", "PAGE_COMPRESSED", "MAX_ROWS", "MIN_ROWS",
-    "AVG_ROW_LENGTH", "CHECKSUM", "PACK_KEYS", "DELAY_KEY_WRITE", "COMPRESSION", "NOWAIT", "TABLESPACE",
-    "PAGE_CHECKSUM", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL", "INSERT_METHOD", "AUTOEXTEND_SIZE", "ENGINE_ATTRIBUTE",
-    "SECONDARY_ENGINE", "SECONDARY_LOAD", "SECONDARY_UNLOAD", "SECONDARY_ENGINE_ATTRIBUTE", "ORDER",
-))  # fmt: skip
-"""Options of a table that change no row."""
-_ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE"))
+_ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REORGANIZE", "COALESCE"))
 
 
 def altered(reader: Reader, schema: str) -> AlterTable:
@@ -111,12 +105,8 @@ def _clause(reader: Reader) -> list[Clause]:
     if word in _ROWLESS_PARTS and reader.peek(1) == "PARTITION":
         _past(reader, groups=True)
         return [Rowless("a partition's storage")]
-    if word in TEXT_OPTIONS:
-        _past(reader)
-        return [Rowless(TEXT_DEFAULT)]
-    if word in _STORAGE:
-        _past(reader)
-        return [Rowless("an option of the table")]
+    if begins_option(word):
+        return [*options(reader)]
     if word in ("ENABLE", "DISABLE") and reader.peek(1) == "KEYS":
         _past(reader)
         return [Rowless("an option of the table")]
@@ -170,6 +160,11 @@ def _added(reader: Reader) -> list[Clause]:
     if reader.take("CHECK"):
         past_check(reader)
         return [Rowless("a CHECK")]
+    mark = reader.mark()
+    column, definition = read_column(reader)
+    if definition.generated and not (definition.unique or definition.primary):
+        return [AddComputed(column)]
+    reader.return_to(mark)
     new, keyed = keyed_column(reader)
     columns = (new.column.name,)
     keys: list[Clause] = [AddPrimaryKey(columns)] if keyed == "primary" else []
@@ -284,7 +279,7 @@ def _removed(reader: Reader) -> list[Clause]:
 _CLAUSES: Final[dict[str, Callable[[Reader], list[Clause]]]] = {
     "ADD": _add, "DROP": _drop, "RENAME": _rename, "MODIFY": _modify, "CHANGE": _change, "ALTER": _alter,
     "CONVERT": _convert, "PARTITION": _partition, "TRUNCATE": _moved_partition, "EXCHANGE": _moved_partition,
-    "DISCARD": _moved_partition, "IMPORT": _moved_partition, "REMOVE": _removed,
+    "DISCARD": _moved_partition, "IMPORT": _moved_partition, "REMOVE": _removed, "REPAIR": _moved_partition,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from tidelock.adapters.ddl.changed_defaults import column_of, default_words
 from tidelock.adapters.ddl.changed_table import Before, ChangedTable
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddComputed,
     AddIndex,
     AddPrimaryKey,
     AddUnique,
@@ -33,7 +34,9 @@ from tidelock.adapters.ddl.operations import (
     RenameIndex,
     Rowless,
     SetDefault,
+    reused,
 )
+from tidelock.adapters.ddl.parser import NewColumn
 from tidelock.adapters.ddl.present_time import present_text
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
 from tidelock.adapters.ddl.target_shape import TargetShape
@@ -42,6 +45,7 @@ from tidelock.adapters.schema.compatibility import compatible
 from tidelock.adapters.schema.create_table import identifier, qualified
 from tidelock.adapters.schema.defaults import translated
 from tidelock.adapters.schema.not_translated import NotTranslated
+from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -78,7 +82,8 @@ class _Altered:
         self._shape = TargetShape(table, dialect)
         clauses = [clause for clause in alter.clauses if not isinstance(clause, Rowless)]
         self._clauses = [clause for clause in clauses if self._follows(clause)]
-        self._reused, self._before = _reused(self._clauses), before
+        before = _with_texts(before, alter.clauses)
+        self._reused, self._before = reused(self._clauses), before
         self._changes = ChangedTable(alter.table, place, self._shape, dialect, rules, before)
         self._indexes = AlteredIndexes(
             self._clauses, (alter.table, place), self._shape, dialect, rules, before, others, anew=bool(self._reused)
@@ -97,6 +102,8 @@ class _Altered:
                 made += self._changes.written(clause)
             elif isinstance(clause, SetDefault):
                 made += self._defaulted(clause)
+            elif isinstance(clause, AddComputed):
+                self._computed(clause)
             elif isinstance(clause, AddIndex | AddUnique | DropIndex | RenameIndex):
                 made += self._indexes.written(clause, self._listed)
             elif self._reused or self._is_open(clause):
@@ -104,6 +111,7 @@ class _Altered:
         if self._dialect == "mysql":
             altered = [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
             return altered + self._present_defaults()
+        made = self._changes.by_spare_names(made) if self._reused else made
         return [words for _, words in sorted(made, key=lambda one: one[0])] + self._present_defaults()
 
     def _follows(self, clause: Clause) -> bool:
@@ -118,7 +126,7 @@ class _Altered:
         match clause:
             case AddColumn():
                 name = self._rules.column(self._source, clause.new.column.name)
-                return name is not None and not self._is_there(clause, name)
+                return name is not None and not self._is_there(clause.new.column, name)
             case DropColumn():
                 name = self._rules.column(self._source, clause.name)
                 return name is not None and shape.column(name) is not None
@@ -131,12 +139,11 @@ class _Altered:
             case _:
                 return False
 
-    def _is_there(self, clause: AddColumn, name: str) -> bool:
+    def _is_there(self, new: SourceColumn, name: str) -> bool:
         """Raises NotFollowed where the column is there as another one."""
         column = self._shape.column(name)
         if column is None:
             return False
-        new = clause.new.column
         if reason := compatible(new.column, column, self._dialect, new.type):
             raise NotFollowed(f"{self._place} has {name} already, and {reason}")
         return True
@@ -174,8 +181,7 @@ class _Altered:
                 return self._dropped(clause)
             case RenameColumn():
                 before = self._shape.column(clause.name)
-                name = self._quoted(before.name if before is not None else clause.name)
-                return [(3, self._action(f"RENAME COLUMN {name} TO {self._quoted(clause.to)}"))]
+                return [self._changes.renamed(before.name if before is not None else clause.name, clause.to)]
             case AddPrimaryKey():
                 return [(5, self._action(f"ADD PRIMARY KEY ({self._listed(clause.columns)})"))]
             case DropPrimaryKey():
@@ -206,6 +212,14 @@ class _Altered:
             text = present_text(new.column.column, self._before, self._dialect)
             new = replace(new, fill=text)
         return [(4, self._action(add_column(renamed(new, name), self._dialect)))]
+
+    def _computed(self, clause: AddComputed) -> None:
+        """Raises NotFollowed, unless the target has the column, or the feed leaves it out."""
+        name = self._rules.column(self._source, clause.column.name)
+        if name is not None and not self._is_there(clause.column, name):
+            new = renamed(NewColumn(clause.column, None), name)
+            made = f"ALTER TABLE {self._at} {add_column(new, self._dialect)}"
+            raise self._changes.refused(f"column {name} is computed at the source, also in rows that are there", made)
 
     def _present_defaults(self) -> list[str]:
         """Returns what gives columns that are new the default by which rows to come get the time of theirs.  It may run
@@ -262,27 +276,16 @@ class _Altered:
         return ", ".join(map(self._quoted, self._columns(names)))
 
 
-def _reused(clauses: Sequence[Clause]) -> str:
-    """Returns a column's name that one clause gives away and another one takes; '' where none is."""
-    given: set[str] = set()
-    taken: list[str] = []
-    for clause in clauses:
-        match clause:
-            case DropColumn():
-                given.add(clause.name.lower())
-            case RenameColumn() if clause.name.lower() != clause.to.lower():
-                given.add(clause.name.lower())
-                taken.append(clause.to)
-            case ChangeColumn() if clause.name.lower() != clause.new.name.lower():
-                given.add(clause.name.lower())
-                taken.append(clause.new.name)
-            case AddColumn():
-                taken.append(clause.new.column.name)
-    return next((name for name in taken if name.lower() in given), "")
+def _with_texts(before: Before, clauses: Sequence[Clause]) -> Before:
+    """Returns the table of before with the character set that the statement itself gives to texts without their own."""
+    told = next((one for one in clauses if isinstance(one, Rowless) and one.charset), None)
+    if told is None or before.table is None:
+        return before
+    return replace(before, table=replace(before.table, charset=told.charset, collation=told.collation))
 
 
 _WORDS: dict[type, str] = {
-    AddColumn: "ADD COLUMN", DropColumn: "DROP COLUMN", RenameColumn: "RENAME COLUMN",
+    AddColumn: "ADD COLUMN", AddComputed: "ADD COLUMN", DropColumn: "DROP COLUMN", RenameColumn: "RENAME COLUMN",
     ChangeColumn: "MODIFY COLUMN", ConvertTexts: "CONVERT", AddPrimaryKey: "a primary key",
     DropPrimaryKey: "a primary key", AddUnique: "a unique index", DropIndex: "an index", RenameIndex: "an index",
     AddIndex: "an index",

@@ -4,6 +4,7 @@ says whether values may change, and by the target's, which says what is still to
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import msgspec
@@ -61,6 +62,7 @@ class ChangedTable:
     ) -> None:
         self._source, self._place, self._shape = source, place, shape
         self._dialect, self._rules, self._before = dialect, rules, before
+        self._renames: dict[str, tuple[str, str]] = {}
 
     def written(self, clause: ChangeColumn | ConvertTexts) -> list[tuple[int, str]]:
         """Returns what does what is still to be done: with PostgreSQL statements, each with its turn among all, else
@@ -175,7 +177,7 @@ class ChangedTable:
             check = self._quoted(label_check_name(self._place, column.name))
             made.append((1, self._action(f"DROP CONSTRAINT IF EXISTS {check}")))
         if column.name != to:
-            made.append((_RENAME, self._action(f"RENAME COLUMN {self._quoted(column.name)} TO {at}")))
+            made.append(self.renamed(column.name, to))
         if type_open:
             made.append((_CHANGE, self._action(f"ALTER COLUMN {at} TYPE {self._type(new)}")))
         if self._is_loosened(column, new):
@@ -232,11 +234,38 @@ class ChangedTable:
 
     # ------------------------------------------------------------------ names, refusals
 
+    def renamed(self, name: str, to: str) -> tuple[int, str]:
+        """Returns what gives a column another name: with PostgreSQL a statement, else a clause."""
+        words = self._action_of(f"RENAME COLUMN {self._quoted(name)} TO {self._quoted(to)}")
+        self._renames[words] = (name, to)
+        return _RENAME, words
+
+    def by_spare_names(self, made: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Returns statements of PostgreSQL in which no column takes a name that another one has still: those that
+        exchange names get names in between that nobody has."""
+        moves = [self._renames[words] for _, words in made if words in self._renames]
+        if not {name for name, _ in moves} & {to for _, to in moves}:
+            return made
+        others = [one for one in made if one[1] not in self._renames]
+        taken = {column.name for column in self._shape.columns} | {to for _, to in moves}
+        numbers = (f"spare_{number}" for number in itertools.count())
+        free = (name for name in numbers if name not in taken)
+        spares = dict(zip(moves, free, strict=False))
+        away = [self.renamed(name, spare) for (name, _), spare in spares.items()]
+        return [*others, *away, *(self.renamed(spare, to) for (_, to), spare in spares.items())]
+
+    def _action_of(self, words: str) -> str:
+        return words if self._dialect == "mysql" else self._action(words)
+
     def _refused(self, why: str, made: list[tuple[int, str]]) -> NotFollowed:
         at = qualified(self._dialect, self._place)
         texts = [words for _, words in sorted(made, key=lambda one: one[0])]
         if self._dialect == "mysql" and texts:
             texts = [f"ALTER TABLE {at} {', '.join(texts)}"]
+        return self.refused(why, *texts)
+
+    def refused(self, why: str, *texts: str) -> NotFollowed:
+        """Returns why statements do not run by themselves, which are shown, with how to go on."""
         would = f" (it would have run {'; '.join(texts)})" if texts else ""
         return NotFollowed(
             f"{why}{would}",

@@ -27,6 +27,7 @@ import msgspec
 from tidelock.adapters.ddl.alter import altered
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.made_table import created
+from tidelock.adapters.ddl.modes import means_others
 from tidelock.adapters.ddl.operations import OPTIONAL, AlterTable, NotCarried, Operation, Rowless
 from tidelock.adapters.ddl.parser import added, table_name
 from tidelock.adapters.ddl.statement import operations, plain, reader_of
@@ -39,6 +40,7 @@ _ROWLESS = frozenset(
     ("VIEW", "PROCEDURE", "FUNCTION", "PACKAGE", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "INSTANCE", "RESOURCE")
 ) | frozenset(("LIBRARY", "TABLESPACE", "LOGFILE", "REFERENCE"))
 _OBJECTS = _ROWLESS | frozenset(("TEMPORARY", "TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
+_READ = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.ALTERED)
 _ADMINISTRATION = frozenset(("GRANT", "REVOKE", "SET", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
 
 
@@ -51,6 +53,8 @@ def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"], *, folded: bool = F
     """
     databases: list[str] = []
     kind, tables = _kind(ddl, databases)
+    if kind in _READ and means_others(ddl, dialect):
+        kind = DdlKind.OTHER
     if folded:
         tables = [TableName(name.schema.lower(), name.table.lower()) for name in tables]
         databases = [name.lower() for name in databases]

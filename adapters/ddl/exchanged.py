@@ -14,6 +14,7 @@ from typing import Final
 from tidelock.adapters.ddl.operations import (
     OPTIONAL,
     AddColumn,
+    AddComputed,
     AlterTable,
     ChangeColumn,
     Clause,
@@ -103,6 +104,8 @@ def _require_kept(table: TableName, clause: Clause, target: TargetTable, rules: 
     match clause:
         case NotCarried():
             raise _uncertain(table, f"{clause.what}: {clause.why}")
+        case AddComputed():
+            raise _uncertain(table, f"column {clause.column.name} is computed")
         case ChangeColumn() | ConvertTexts():
             raise _uncertain(table, "a column is defined anew, and INSERT IGNORE makes of a value what fits")
         case RenameColumn():

@@ -32,6 +32,7 @@ from tidelock.adapters.ddl.operations import (
     RenameTable,
     Rowless,
     SetDefault,
+    reused,
 )
 from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.statement import operations, plain
@@ -145,7 +146,7 @@ def _clauses(
     name: TableName, clauses: tuple[Clause, ...], tables: Mapping[TableName, FormerTable]
 ) -> dict[TableName, FormerTable | None]:
     table = tables.get(name)
-    if table is None:
+    if table is None or reused(clauses):  # each clause speaks of the names of before
         return {name: None}
     behind: FormerTable | None = table
     for clause in clauses:

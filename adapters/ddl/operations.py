@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -68,6 +68,13 @@ class AddColumn(msgspec.Struct, frozen=True):
     """A column is added, whose value in rows that are there is certain."""
 
     new: NewColumn
+    kind: Kind = "add_column"
+
+
+class AddComputed(msgspec.Struct, frozen=True):
+    """A column is added that the source computes: what rows that are there have in it is not told."""
+
+    column: SourceColumn
     kind: Kind = "add_column"
 
 
@@ -172,9 +179,12 @@ class RenameIndex(msgspec.Struct, frozen=True):
 
 
 class Rowless(msgspec.Struct, frozen=True):
-    """A clause that changes nothing that rows at the target depend on; `what`: in words."""
+    """A clause that changes nothing that rows at the target depend on; `what`: in words.  `charset`, `collation`: that
+    texts have from now on which are defined without their own."""
 
     what: str
+    charset: str = ""
+    collation: str = ""
     kind: Kind = "other"
 
 
@@ -187,8 +197,8 @@ class NotCarried(msgspec.Struct, frozen=True):
 
 
 Clause: TypeAlias = (
-    AddColumn | DropColumn | RenameColumn | ChangeColumn | ConvertTexts | AddPrimaryKey | DropPrimaryKey | AddUnique
-    | AddIndex | SetDefault | DropIndex | RenameIndex | Rowless | NotCarried
+    AddColumn | AddComputed | DropColumn | RenameColumn | ChangeColumn | ConvertTexts | AddPrimaryKey | DropPrimaryKey
+    | AddUnique | AddIndex | SetDefault | DropIndex | RenameIndex | Rowless | NotCarried
 )  # fmt: skip
 """What one clause of ALTER TABLE does."""
 OPTIONAL: Final = (AddIndex, SetDefault, Rowless)
@@ -203,3 +213,22 @@ class AlterTable(msgspec.Struct, frozen=True):
 
 
 Operation: TypeAlias = DropTable | RenameTable | CreateTable | CreateLike | AlterTable
+
+
+def reused(clauses: Sequence[Clause]) -> str:
+    """Returns a column's name that one clause gives away and another one takes; '' where none is."""
+    given: set[str] = set()
+    taken: list[str] = []
+    for clause in clauses:
+        match clause:
+            case DropColumn():
+                given.add(clause.name.lower())
+            case RenameColumn() if clause.name.lower() != clause.to.lower():
+                given.add(clause.name.lower())
+                taken.append(clause.to)
+            case ChangeColumn() if clause.name.lower() != clause.new.name.lower():
+                given.add(clause.name.lower())
+                taken.append(clause.new.name)
+            case AddColumn():
+                taken.append(clause.new.column.name)
+    return next((name for name in taken if name.lower() in given), "")

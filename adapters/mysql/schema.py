@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -20,6 +20,8 @@ from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, Tar
 if TYPE_CHECKING:
     import aiomysql
 
+VERSIONED: Final = "SYSTEM VERSIONED"
+"""TABLE_TYPE of a table of MariaDB that keeps its former rows."""
 _TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 _INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _GEOMETRY = ("point", "linestring", "polygon", "geometry", "geometrycollection", "geomcollection")
@@ -75,11 +77,27 @@ async def tables_of(server: Server, names: Sequence[TableName]) -> dict[TableNam
     return assemble(names, targets, [_index(i, columns[i.table_name]) for i in indexes], foreign_keys)
 
 
+def versioned(name: TableName) -> tuple[str, str]:
+    """Returns why the log does not tell the rows of a system-versioned table of MariaDB, and what to do."""
+    return (
+        f"{name} is system-versioned: the log tells a DELETE as an UPDATE, and former rows as new ones of the same key",
+        f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`",
+    )
+
+
+async def read_versioned(server: Server, names: Iterable[TableName]) -> list[TableName]:
+    """Returns which of these tables are system-versioned."""
+    found = await server.ask(
+        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = '{VERSIONED}'"
+    )
+    return sorted({TableName(str(schema), str(table)) for schema, table in found} & {*names})
+
+
 async def read_shapes(server: Server, wanted: Callable[[TableName], bool]) -> dict[TableName, SourceTable]:
     """The source tables that `wanted` chooses, in order of their names, without views."""
     seen = await server.ask(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
-        " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+        f" WHERE TABLE_TYPE IN ('BASE TABLE', '{VERSIONED}')",
     )
     visible = set(await catalogue.schemas(server))
     names = sorted(n for n in (TableName(*row) for row in seen) if n.schema in visible and wanted(n))

@@ -45,6 +45,28 @@ _COMPARES = f"""i.indpred IS NULL AND i.indimmediate AND i.indisvalid AND 0 <> A
         WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey::int2[])
             AND (a.attgenerated <> '' OR t.typtype <> 'e' AND t.typname NOT IN ({_KINDS}))
     )"""
+# A column of the system's is written with its table, and never again.
+_ATTACHED = """coalesce((
+    SELECT max(h.xmin::text::bigint)
+    FROM pg_partition_ancestors(t.relid) p JOIN pg_inherits h ON h.inhrelid = p.relid
+    JOIN pg_attribute y ON y.attrelid = p.relid AND y.attnum = -1
+    WHERE h.xmin::text <> y.xmin::text
+), 0)"""
+_CONVERTED = """(
+            SELECT coalesce(json_agg(json_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
+            FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.xmin::text = ANY (ARRAY(
+                SELECT c.xmin::text
+                UNION ALL
+                SELECT x.xmin::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid
+            ))
+        )"""
+_LABELS = """(
+            SELECT coalesce(json_agg(DISTINCT jsonb_build_array(e.oid::bigint, e.enumlabel)), '[]')
+            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+            JOIN pg_enum e ON e.enumtypid IN (t.oid, t.typelem, t.typbasetype)
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        )"""
 _FACTS = f"""json_build_array(
         (
             SELECT coalesce(json_agg(json_build_array(
@@ -65,10 +87,14 @@ _FACTS = f"""json_build_array(
         ),
         (
             SELECT coalesce(json_agg(json_build_array(
-                t.relid::oid::bigint, coalesce(pg_relation_size(t.relid) = 0, false)
-            )), '[]')
-            FROM pg_partition_tree(c.oid) t WHERE t.isleaf AND t.level > 0
-        )
+                t.relid::oid::bigint, coalesce(pg_relation_size(t.relid) = 0, false), l.relname, l.relfilenode::bigint,
+                {_ATTACHED}
+            ) ORDER BY l.oid), '[]')
+            FROM pg_partition_tree(c.oid) t JOIN pg_class l ON l.oid = t.relid WHERE t.isleaf AND t.level > 0
+        ),
+        {_CONVERTED},
+        {_LABELS},
+        {FILE}
     )"""
 
 FORMS: Final = f"""

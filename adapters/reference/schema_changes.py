@@ -25,6 +25,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
 )
 from tidelock.adapters.reference.change_outcomes import PASSED, outcomes
 from tidelock.adapters.reference.told_changes import told_lines
+from tidelock.adapters.reference.untold_changes import untold_lines
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
 
@@ -248,7 +249,8 @@ def reference() -> str:
         why = why.replace(f": {statement}", "").partition(" (it would")[0]
         lines.append(f"| `{statement}` | {same.outcome} | {postgres.outcome} | {why} |\n")
     forms = list(map(_line, ((name, *cells) for name, cells in changes().items())))
-    return "".join([_TEXT, *lines, _POSTGRES, *forms, _TOLD, *map(_line, told_lines())])
+    untold = map(_line, untold_lines())
+    return "".join([_TEXT, *lines, _POSTGRES, *forms, *untold, _TOLD, *map(_line, told_lines())])
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -133,6 +133,26 @@ def test_a_look_is_compared_where_the_log_is_read_up_to_it(shop_log: Log) -> Non
     assert told.tables == (T,) and order == [False, False, True], "behind both rows"
 
 
+UNSURE = [("DROP v, ADD w int", True), ("DROP v", False), ("ADD w int", False), ("RENAME v TO w", False)]
+
+
+@pytest.mark.parametrize(("change", "is_unsure"), UNSURE)
+def test_columns_whose_numbers_are_not_certain_are_looked_at_at_once(
+    shop_log: Log, change: str, is_unsure: bool
+) -> None:
+    """Until then nothing that follows is certain either, and a rename would halt."""
+    forms = begun(shop_log)
+    shop_log.run([ROW, f"ALTER TABLE t {change}", "DELETE FROM t"])
+    reader = Reader(shop_log, shop_log.start, forms)
+    assert len(statements(reader.read(shop_log.messages(keep=True)))) == 1
+    assert reader.assembly.notices.outrun is is_unsure
+    end = reader.look()
+    reader.assembly.notices.outrun = False
+    reader.read([], end)
+    assert all(column.number for form in reader.relations.forms.values() for column in form.columns)
+    assert all(form.ever for form in reader.relations.forms.values())
+
+
 def test_a_look_that_a_row_has_outrun_says_nothing_of_its_table(shop_log: Log) -> None:
     forms = begun(shop_log)
     reader = Reader(shop_log, shop_log.start, forms)

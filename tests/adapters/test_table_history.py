@@ -73,6 +73,12 @@ def test_what_was_seen_of_a_table_does_not_hold_once_a_statement_was_met() -> No
     assert former(made, at(540)) is None
 
 
+def test_a_table_of_which_a_statement_exchanges_names_is_looked_at_anew() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    assert former(made, at(600), "ALTER TABLE t CHANGE id a smallint, CHANGE a id int") == OLD
+    assert former(made, at(700)) is None
+
+
 def test_statements_move_a_table_forward() -> None:
     made = history(seen(at(500), OLD), at(500))
     assert former(made, at(600)) == OLD

@@ -18,7 +18,8 @@ from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.binlog.history import identity
 from tidelock.adapters.mysql.binlog.log_ends import current_place
 from tidelock.adapters.mysql.connection import SourceConnection, connect, explained, flavor, reader_endpoint, rows
-from tidelock.adapters.mysql.schema import source_column
+from tidelock.adapters.mysql.schema import VERSIONED, source_column, versioned
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema_change import FormerColumn, FormerTable
@@ -58,11 +59,14 @@ class TableLook:
         places = ", ".join(["%s"] * len(schemas))
         there = rows(
             connection,
-            f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ({places})"
-            " AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+            f"SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES"
+            f" WHERE TABLE_SCHEMA IN ({places}) AND TABLE_TYPE IN ('BASE TABLE', '{VERSIONED}')",
             *schemas,
         )
-        found = (TableName(str(schema), str(table)) for schema, table in there)
+        found = [TableName(str(schema), str(table)) for schema, table, _ in there]
+        for name, (*_, type_) in zip(found, there, strict=True):
+            if str(type_) == VERSIONED and self._mapping.selects(name):
+                raise UnsuitableLog(*versioned(name))
         names = [name for name in found if name not in known and self._mapping.selects(name)]
         if not names:
             return {}

@@ -227,6 +227,7 @@ class Assembly(ChunkAssembly):
             words = ", ".join(f"{quote_identifier(name.schema)}.{quote_identifier(name.table)}" for name in names)
             ddl = Ddl("", f"TRUNCATE {words}", state.source, lsn, DdlKind.TRUNCATE, names)
             self.statement(ddl, state.ordinal)
+            self.notices.emptied(table.oid for table in wanted)
             state.parted = True
 
     def _message(self, b: bytes, lsn: int) -> None:

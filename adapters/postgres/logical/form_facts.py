@@ -40,18 +40,28 @@ class UniqueIndex(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):
-    """A partition that holds rows.  `empty`: it has none, and had none since it was made or emptied."""
+    """A partition that holds rows.  `empty`: it has none, and had none since it was made or emptied.  `file`: number of
+    the file that they are in; 0: not known.  `attached`: the transaction that attached it, or what it is a partition
+    of; 0 for one that was made as a partition."""
 
     oid: int
     empty: bool
+    name: str = ""
+    file: int = 0
+    attached: int = 0
 
 
 class FormFacts(msgspec.Struct, frozen=True, array_like=True):
-    """The facts of one table."""
+    """The facts of one table.  `converted`: columns whose definition was written by the transaction that made the
+    table's files or those of its indexes, as (number, transaction).  `labels`: those of its enums, as (oid, label).
+    `file`: as `Form.file`, at that time.  None and 0: not known."""
 
     columns: tuple[ColumnState, ...]
     uniques: tuple[UniqueIndex, ...] = ()
     partitions: tuple[Partition, ...] = ()
+    converted: tuple[tuple[int, int], ...] | None = None
+    labels: tuple[tuple[int, str], ...] | None = None
+    file: int = 0
 
     def column(self, number: int) -> ColumnState | None:
         """Returns the column of this number."""

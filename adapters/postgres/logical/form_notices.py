@@ -16,7 +16,7 @@ is.  The identity of such a statement is the table and the change, wherever it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -64,8 +64,9 @@ class FormNotices:
     """Tells changes of forms for an assembly, in its state.
 
     `learned`: forms to be kept before a checkpoint passes their places; whoever keeps them takes them out.  `look`: the
-    one that is to be compared, if any.  `outrun`: a row has told of a table since the look.  `looked`: the place behind
-    all that the last look has shown that was not outrun.
+    one that is to be compared, if any.  `outrun`: a row has told of a table since the look, or of one whose columns'
+    numbers are not certain: another look is made at once.  `looked`: the place behind all that the last look has shown
+    that was not outrun.
     """
 
     def __init__(self, assembly: Teller) -> None:
@@ -80,6 +81,16 @@ class FormNotices:
         state = self._assembly.state
         rows = state.notices if change is None else self._tell(change)
         self._keep(Position(state.file, state.boundary, rows))
+        relations = self._assembly.relations
+        self.outrun = self.outrun or relations.is_unsure
+        relations.is_unsure = False
+
+    def emptied(self, oids: Iterable[int]) -> None:
+        """Take that a TRUNCATE of the open transaction has emptied tables."""
+        state = self._assembly.state
+        for oid in oids:
+            self._assembly.relations.emptied(oid)
+        self._keep(Position(state.file, state.boundary, state.ordinal))
 
     def told(self, content: bytes) -> None:
         """Take the form that a message of the open transaction tells.  What a feed has brought is told in any case: a

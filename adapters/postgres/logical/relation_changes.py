@@ -27,7 +27,7 @@ from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.engine.model.records import Column, TableName
 from tidelock.engine.model.schema_change import AddedColumn, DdlKind, ToldChange
 
-_POSITIVE: Final = (1 << 63) - 1
+POSITIVE: Final = (1 << 63) - 1
 
 
 class ComputedColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -183,7 +183,7 @@ def number_of(before: Form, after: Form | None) -> int:
     """Returns what tells this change from others, the same wherever it is met, and whatever the table is by then: an
     operator who lets it pass may take long, and the source's table may be dropped or changed again meanwhile."""
     told = msgspec.json.encode((before.parts, after.seen if after is not None else None))
-    return xxh3_64_intdigest(told) & _POSITIVE
+    return xxh3_64_intdigest(told) & POSITIVE
 
 
 def told_change(before: Form, after: Form) -> ToldChange | None:

@@ -38,6 +38,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     spelled,
 )
 from tidelock.adapters.postgres.logical.row_reader import RowReader
+from tidelock.adapters.postgres.logical.untold_rows import renewed, untold
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Column, Kind, ReplicaIdentity, Shape, TableName
 
@@ -75,12 +76,14 @@ class Relations:
     `catalogue`: may ask the server, on another connection.  `former`: forms that an earlier connection left (`forms`).
     `tables`: by oid, of those of which rows may come; `resolve` adds one that was told of and had no row yet.
     `learned`: forms that differ from those that were known, by oid, with the table's name; None: that table is gone.
-    Whoever keeps them takes them out.
+    Whoever keeps them takes them out.  `is_unsure`: numbers of columns that a row has told of are not certain, so that
+    a look is needed; whoever has that done clears it.
     """
 
     def __init__(self, catalogue: Catalogue, former: Mapping[int, Form] = {}) -> None:
         self.tables: dict[int, KnownTable] = {}
         self.learned: dict[int, tuple[TableName, Form | None]] = {}
+        self.is_unsure = False
         self._catalogue = catalogue
         self._forms = dict(former)
         self._oids = {form.name: oid for oid, form in former.items()}
@@ -157,6 +160,7 @@ class Relations:
         self._note(relation.oid, role, shape)
         if role is not Role.WANTED:
             return None
+        self.is_unsure = self.is_unsure or not certain
         return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
 
     def left_out(self, form: Form) -> FormChange | None:
@@ -174,9 +178,14 @@ class Relations:
         known = self._forms.get(form.oid) or self._named(form.name)
         if known is None:
             return self._compared(form, RelationCatalogue(), ())
+        if known.oid == form.oid and (change := untold(known, form)) is not None:
+            self.take(form)
+            return change
         if known.parts == form.parts:
             other = (known.told, known.ever, known.file) != (form.told, form.ever, form.file)
-            if other or known.facts is None or (form.told and known.facts != form.facts):
+            was, seen = known.facts, form.facts
+            other = other or was is None or (form.told and was != seen)
+            if other or (was is not None and seen is not None and renewed(was, seen)):
                 self.take(form)
             return None
         facts = self._catalogue(form.oid, [column.type for column in form.columns])
@@ -196,6 +205,13 @@ class Relations:
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
+
+    def emptied(self, oid: int) -> None:
+        """Take that a TRUNCATE has given the partitions of a table other files."""
+        form = self._forms.get(oid)
+        if form is not None and form.facts is not None and form.facts.partitions:
+            partitions = tuple(replace(one, file=0) for one in form.facts.partitions)
+            self.take(replace(form, facts=replace(form.facts, partitions=partitions)))
 
     def doubt(self) -> None:
         """Take no form as told any more: nobody tells the changes of tables now."""
