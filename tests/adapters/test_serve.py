@@ -23,7 +23,7 @@ from tidelock.adapters.fleet import supervisor
 from tidelock.adapters.fleet.folder import FeedFile, Folder
 from tidelock.adapters.fleet.member import STOPPED, Member
 from tidelock.adapters.fleet.restarts import CALM_SECONDS, LONGEST_SECONDS, Restarts
-from tidelock.adapters.fleet.screen import table
+from tidelock.adapters.fleet.screen import LineScreen, table
 from tidelock.adapters.fleet.supervisor import STOP_SECONDS, kill_overdue
 
 TEXT = "feed: {}\nsource: mysql://a:b@h:1\ntarget: postgresql://a:b@h:2/c\ntables: [{{source: crm.*}}]\n"
@@ -176,6 +176,18 @@ def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
     one.begin_anew()
     one.stop()
     assert one.end(0) == "ended" and not one.running, "all ends, what was to begin anew too"
+
+
+def test_nothing_comes_of_a_wish_that_nobody_waits_for_any_more(tmp_path: Path) -> None:
+    """A request is given up while the supervisor is busy; the supervisor goes on, and so do all feeds."""
+    path = tmp_path / "shop.yaml"
+    path.write_text("feed: shop\n")  # it has no process that would have to end
+    fleet = supervisor.Supervisor(tmp_path, LineScreen(io.StringIO()), terminal=False)
+    given_up, kept = fleet.want(path, "stop"), fleet.want(path, "start")
+    assert given_up.cancel()
+    fleet.want(tmp_path / "none.yaml", "start").add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert fleet.run() == 0
+    assert kept.result() and not fleet.members[path].held
 
 
 def test_a_process_that_does_not_end_when_it_is_asked_to_is_killed(
