@@ -19,7 +19,7 @@ from bench.harness.polling import Polling
 from bench.harness.rig import Said, tidelock
 
 COMMAND_SECONDS: Final = 240.0
-DONE_SECONDS: Final = 600.0
+DONE_SECONDS: Final = 300.0
 AGAIN_SECONDS: Final = 2.0
 KILL_SECONDS: Final = 12.0
 SAID_CHARACTERS: Final = 300
@@ -185,8 +185,8 @@ class Acts:
     def _wait(self, true: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + DONE_SECONDS
         while not true():
-            if time.monotonic() > deadline:
-                raise Failed(f"{what}: not within {DONE_SECONDS:.0f} s")
+            if time.monotonic() > deadline or not (self._serving.pid or not self._serving.up.is_set()):
+                raise Failed(f"{what}: not within {DONE_SECONDS:.0f} s, or serve has ended")
             time.sleep(AGAIN_SECONDS / 2)
 
 

@@ -168,6 +168,8 @@ class Fleet:
                 del dues[0]
                 self._serving.kill()
                 self.serving_starts()
+            if said := self._serving.look():
+                acts.wrong.append(f"at {time.monotonic() - begun:.0f} s serve ended by itself: {said}")
             deck = deck or self._rng.sample(acts.kinds, len(acts.kinds))
             kind, feed, at = deck.pop(), self._rng.choice(busy), time.monotonic()
             try:

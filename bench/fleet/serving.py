@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.harness.forking import interpreters
 from bench.harness.rig import until
 from bench.harness.served import Served
 from bench.harness.usage import CHILDREN
 
 UP_SECONDS: Final = 60.0
-ENDED_SECONDS: Final = 30.0
+ENDED_SECONDS: Final = 60.0
+SAID_CHARACTERS: Final = 600
 BEGUN: Final = 19
 """Place of the time at which a process began, among the fields behind its command."""
 
@@ -47,6 +49,17 @@ class Serving:
         until(lambda: self.served.api().ask("/feeds")[0] == 200, "the API", UP_SECONDS)
         self.generation += 1
         self.up.set()
+
+    def look(self) -> str:
+        """Starts it again where it has ended by itself; returns what it said last, '' where it runs."""
+        if self.pid:
+            return ""
+        self.up.clear()
+        self.generation += 1
+        said = self.served.said()[-SAID_CHARACTERS:]
+        with interpreters():
+            self.start()
+        return said
 
     def kill(self) -> None:
         """SIGKILL to it alone; all of its children must end by that."""
