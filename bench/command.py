@@ -12,6 +12,7 @@
 | stream | how soon does a stream of changes in Spark show something, and is it exact over SIGKILLs? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
 | sites | do sites that are all written to end equal under kills, cut lines and pauses, and is all that lost told? |
+| serve | do many feeds under one `serve` stay exact and its memory flat, killed, edited and asked anything? |
 | two-way | what do sites, marks and an arbiter cost a feed, and both directions at once? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
@@ -47,6 +48,7 @@ MODULES: Final = {
     "stream": ("bench.streaming", "How soon a stream of changes in Spark shows its first file."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),
     "sites": ("bench.sites.command", "Sites that are all written to, under kills, restarts, cut lines and pauses."),
+    "serve": ("bench.fleet.command", "Many feeds under one serve, killed and edited at random, its API fuzzed."),
     "two-way": ("bench.two_way.command", "What sites, marks, an arbiter and both directions at once cost."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),

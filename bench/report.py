@@ -40,6 +40,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "two-way-reopen": ("two-way", untitled(two_way.reopen)),
     "peers": ("peers", shown.peers),
     "chaos-one": ("chaos --minutes 60", shown.told),
+    "fleet": ("serve --feeds 20 --minutes 60", shown.told),
     "micro": ("micro", shown.micro),
 }
 """Place of the page and name of the result → (how it is measured, how it is shown)."""

@@ -98,6 +98,8 @@ async def _given(route: Route, request: web.Request) -> Parameters:
         raise ApiError(BAD, f"The request is not as the API has it: {error}") from None
     except UnicodeDecodeError:
         raise ApiError(BAD, "The body is not UTF-8") from None
+    except RecursionError:
+        raise ApiError(BAD, "The body is nested too deeply") from None
     except (web.RequestPayloadError, ConnectionError):
         raise ApiError(BAD, "The body is shorter than was said") from None
 

@@ -6,6 +6,7 @@ A file counts as changed where its time or its size is another, so `touch` is en
 from __future__ import annotations
 
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,6 +17,7 @@ from tidelock.adapters.config.feed_file import load
 _ENDINGS: Final = (".yaml", ".yml")
 Stamp: TypeAlias = tuple[int, int, int]
 """Time, size and number of a file."""
+_NEVER: Final[Stamp] = (0, 0, 0)
 
 
 class FeedFile(msgspec.Struct, frozen=True):
@@ -49,6 +51,12 @@ class Folder:
                 status = path.stat()
             except FileNotFoundError:  # since we have listed it
                 continue
+            except OSError as error:  # such as a link to itself
+                found[path] = FeedFile(path, _NEVER, problem=f"{path}: {error.strerror or error}")
+                continue
+            if not S_ISREG(status.st_mode):  # to read a pipe may take for ever
+                found[path] = FeedFile(path, _NEVER, problem=f"{path} is no file")
+                continue
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             known = self._known.get(path)
             found[path] = known if known is not None and known.stamp == stamp else _read(path, stamp)
@@ -69,5 +77,5 @@ def _without_twins(files: dict[Path, FeedFile]) -> dict[Path, FeedFile]:
     for path, one in files.items():
         if one.feed is not None and first.setdefault(one.feed.name, path) != path:
             problem = f"{path}: the feed {one.feed.name} is in {first[one.feed.name].name} already"
-            files[path] = FeedFile(path, (0, 0, 0), problem=problem)
+            files[path] = FeedFile(path, _NEVER, problem=problem)
     return files

@@ -130,7 +130,7 @@ class Member:
             self._next = file
             self._ask_to_end()
             return
-        self.file, self.words, self.code = file, file.problem, None
+        self.file, self.words = file, file.problem
         self._restarts.forget()
         self.start()
 

@@ -178,10 +178,16 @@ class Supervisor:
     def want(self, path: Path, wish: Wish) -> Future[bool]:
         """Starts, stops or restarts the process of one feed, from any thread.
 
-        The result: whether there was such a feed, and feeds are not being ended.
+        The result: whether there was such a feed, and feeds are not being ended.  Nothing comes of a wish that is
+        cancelled before its turn.
         """
         done: Future[bool] = Future()
-        self._events.put(lambda: done.set_result(self._carry_out(path, wish)))
+
+        def turn() -> None:
+            if done.set_running_or_notify_cancel():
+                done.set_result(self._carry_out(path, wish))
+
+        self._events.put(turn)
         return done
 
     def _carry_out(self, path: Path, wish: Wish) -> bool:

@@ -106,10 +106,12 @@ class Child:
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)
 
     async def send(self, message: msgspec.Struct) -> None:
-        """Sends a message, and waits until it is on its way."""
-        self.post(message)
-        assert self._writer is not None
-        await self._writer.drain()
+        """Sends a message, and waits until it is on its way.  What a child no longer takes, `receive` tells of."""
+        assert self._writer is not None, "connect first"
+        if self.connected:  # uvloop's transports refuse what is written to them once they are closed
+            self.post(message)
+            with contextlib.suppress(ConnectionError):
+                await self._writer.drain()
 
     def post(self, message: msgspec.Struct) -> None:
         """Sends without waiting until it is on its way; for messages that are small and rare."""

@@ -7,7 +7,6 @@ nobody can move then.  A log that ends with a statement needs no holding: every 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine
@@ -100,8 +99,7 @@ class Publishing:
         """Lets it publish behind the statement."""
         self._heard = time.monotonic()
         if self._process is not None:
-            with contextlib.suppress(ConnectionError):  # it has died: `next` says so
-                await self._process.go_on(effect.plan)
+            await self._process.go_on(effect.plan)
         elif self._start is not None:
             await self._end()
             self._begin(self._publish(effect.plan, self._start))
@@ -235,8 +233,7 @@ class Publishing:
                 assert self.forms is not None, "it was told to wait for them"
                 if not await self._kept(self.forms.keep(forms)):
                     return False
-                with contextlib.suppress(ConnectionError):  # it has died: `next` says so
-                    await process.forms_kept()
+                await process.forms_kept()
             case Failed() as failed if failed.kind == FENCED:
                 self._displaced(failed.message)
                 return False

@@ -221,6 +221,14 @@ def test_no_request_is_answered_by_a_failure(server: Server, caplog: pytest.LogC
     sees_no_failure(server, caplog, 100, same_each_time=True)
 
 
+def test_a_body_that_is_nested_deeply_is_refused(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    head = f"POST {ROOT}/feeds/shop/pause HTTP/1.1\r\nHost: localhost\r\nAuthorization: {RIGHT}\r\n"
+    for body in (b"[" * 5000, b'{"a":' * 5000):
+        kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        assert server.status((head + kind).encode() + body) == 400
+    assert not caplog.records
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(1500)
 def test_none_of_many_requests_is_answered_by_a_failure(server: Server, caplog: pytest.LogCaptureFixture) -> None:

@@ -171,6 +171,6 @@ def test_each_alert_fires_and_clears(alert: str, tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     path.write_text(yaml.safe_dump(case), encoding="utf-8")
     done = subprocess.run(
-        [promtool(), "test", "rules", str(path)], capture_output=True, encoding="utf-8", timeout=60, check=False
+        [promtool(), "test", "rules", str(path)], capture_output=True, encoding="utf-8", timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,6 +5,7 @@ The rules are those of `adapters.postgres.logical`: what the server is told, who
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
@@ -42,7 +43,7 @@ from tests.adapters.postgres_feed import (
 )
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.url import parse
-from tidelock.adapters.ports.capture_messages import Failed
+from tidelock.adapters.ports.capture_messages import Failed, Stored
 from tidelock.adapters.ports.source_errors import AccessDenied
 from tidelock.adapters.postgres.logical.last_read import FAR_BYTES, SPEAK_BYTES
 from tidelock.adapters.postgres.logical.positions import lsn_of
@@ -583,5 +584,25 @@ def test_a_checkpoint_is_not_told_to_a_process_that_has_ended() -> None:
         assert isinstance(await capture.next(), Failed)
         await capture.stop()
         capture.tell_stored(Position("1/1", 1))
+
+    uvloop.run(told())
+
+
+@pytest.mark.parametrize("heard", [True, False], ids=["its end was heard", "it was not"])
+def test_a_process_that_ends_before_it_has_its_order_is_told_of_as_one_that_may_be_started_again(heard: bool) -> None:
+    """Amid a start it has no order yet; what it is sent is lost with it, and no error of the run."""
+
+    async def told() -> None:
+        capture = CaptureProcess(parse("postgresql://nobody@127.0.0.1:1/none", Path()))
+        await capture.connect()
+        os.kill(capture.pid, signal.SIGKILL)
+        assert heard is False or isinstance(await capture.next(), Failed)
+        until(lambda: not capture.running, "its end")
+        for _ in range(3):
+            await capture.send(Stored(Position("1/1", 1)))
+            await asyncio.sleep(0)
+        said = await capture.next()
+        assert isinstance(said, Failed) and said.retryable
+        await capture.stop()
 
     uvloop.run(told())

@@ -23,7 +23,7 @@ from tidelock.adapters.fleet import supervisor
 from tidelock.adapters.fleet.folder import FeedFile, Folder
 from tidelock.adapters.fleet.member import STOPPED, Member
 from tidelock.adapters.fleet.restarts import CALM_SECONDS, LONGEST_SECONDS, Restarts
-from tidelock.adapters.fleet.screen import table
+from tidelock.adapters.fleet.screen import LineScreen, table
 from tidelock.adapters.fleet.supervisor import STOP_SECONDS, kill_overdue
 
 TEXT = "feed: {}\nsource: mysql://a:b@h:1\ntarget: postgresql://a:b@h:2/c\ntables: [{{source: crm.*}}]\n"
@@ -91,6 +91,19 @@ def test_two_files_of_one_feed_are_one_feed(tmp_path: Path) -> None:
     assert feed is not None and feed.name == "shop"
 
 
+def test_what_is_no_file_is_told_and_keeps_nothing_from_being_read(tmp_path: Path) -> None:
+    """A pipe is not opened, which would wait for its writer; a link to itself is no reason to see no other file."""
+    shop, pipe, loop = tmp_path / "shop.yaml", tmp_path / "pipe.yaml", tmp_path / "loop.yaml"
+    shop.write_text(TEXT.format("shop"))
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    (tmp_path / "folder.yaml").mkdir()
+    found = Folder(tmp_path).look()
+    assert found[shop].name == "shop" and found[pipe].problem == f"{pipe} is no file"
+    assert found[loop].problem == f"{loop}: Too many levels of symbolic links"
+    assert found[tmp_path / "folder.yaml"].problem == f"{tmp_path / 'folder.yaml'} is no file"
+
+
 def member(tmp_path: Path) -> Member:
     path = tmp_path / "shop.yaml"
     path.write_text(TEXT.format("shop"))
@@ -144,6 +157,7 @@ def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
     assert one.end(-15) == STOPPED == one.words and (one.state, one.due) == ("stopped", None)
     one.begin_anew()
     assert (one.state, one.words, one.starts) == ("runs", "", 3)
+    assert one.code == -15, "of its last process that has ended, whatever begins anew"
     one.take_up()
     assert one.starts == 3 and process.told[-1] == "start", "what runs is left alone"
     one.begin_anew()
@@ -162,6 +176,18 @@ def test_what_an_operator_has_stopped_stays_so_until_it_is_started_or_edited(
     one.begin_anew()
     one.stop()
     assert one.end(0) == "ended" and not one.running, "all ends, what was to begin anew too"
+
+
+def test_nothing_comes_of_a_wish_that_nobody_waits_for_any_more(tmp_path: Path) -> None:
+    """A request is given up while the supervisor is busy; the supervisor goes on, and so do all feeds."""
+    path = tmp_path / "shop.yaml"
+    path.write_text("feed: shop\n")  # it has no process that would have to end
+    fleet = supervisor.Supervisor(tmp_path, LineScreen(io.StringIO()), terminal=False)
+    given_up, kept = fleet.want(path, "stop"), fleet.want(path, "start")
+    assert given_up.cancel()
+    fleet.want(tmp_path / "none.yaml", "start").add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert fleet.run() == 0
+    assert kept.result() and not fleet.members[path].held
 
 
 def test_a_process_that_does_not_end_when_it_is_asked_to_is_killed(

@@ -1,0 +1,86 @@
+"""A fleet under `serve`: what it is asked, what is judged of it, and a short run."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.chaos.memory import WARM_SECONDS
+from bench.fleet.held import Handles, judged
+from bench.fleet.requests import HELD, Requests
+from bench.fleet.result import unasked
+from bench.fleet.run import run
+from bench.fleet.serving import below
+from bench.harness.rig import until
+from bench.outcome import read
+from bench.shown import told
+from tidelock.adapters.api.routes import ROUTES
+
+
+def drawn(seed: int, count: int) -> list[bytes]:
+    requests = Requests(random.Random(seed), "127.0.0.1:1", {"one": True, "two": False}, ["account"])
+    return [requests.draw().data for _ in range(count)]
+
+
+def test_every_route_is_asked_but_those_that_hold_a_feed_up_and_a_seed_draws_the_same() -> None:
+    found = drawn(1, 4000)
+    assert found[:100] == drawn(1, 100) != drawn(2, 100)
+    for route in ROUTES:
+        last = route.path.rpartition("/")[2].partition("}")[0].strip("{")
+        if last.isalpha() and last not in ("feed", "job", "row", *HELD):
+            assert any(f"/{last}".encode() in one for one in found), route.path
+    assert not any(b"/one/restart" in one for one in found), "what is calm lives long"
+    assert not any(f"/{path} HTTP".encode() in one for path in HELD for one in found)
+
+
+def life(descriptors: list[int]) -> list[Handles]:
+    """One a minute, from when it is warm."""
+    before = [Handles(0.0, 7, 5, 5)]
+    return before + [Handles(WARM_SECONDS + 60.0 * n, 7, held, 9) for n, held in enumerate(descriptors)]
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "grows"),
+    [([50, 90, 51, 50, 80, 50], False), ([50, 51, 53, 55, 57, 59], True), ([50, 70], None)],
+)
+def test_what_stays_is_in_every_look_and_what_comes_and_goes_is_not(
+    descriptors: list[int], grows: bool | None
+) -> None:
+    found = {one.what: one for one in judged(life(descriptors))}
+    assert (found["descriptors"].grows if found else None) is grows
+    assert not found or not found["threads"].grows
+
+
+def test_ends_that_no_kill_explains_are_counted_with_what_was_said_before() -> None:
+    said = (
+        "f1_rig2: killed by signal 9: started again in 1 s\nf1_rig2: cannot reach 127.0.0.1:20001\n"
+        "f3_rig4: it runs\nf1_rig2: ended with exit code 1: started again in 2 s\nf3_rig4: ended\n"
+        "f1_rig2: cannot reach 127.0.0.1:20007\nf1_rig2: ended with exit code 1: started again in 4 s\n"
+    )
+    assert unasked(said) == {"exit code 1: cannot reach N.N.N.N:N": 2}
+
+
+def test_processes_below_one_are_found_with_those_below_them(tmp_path: Path) -> None:
+    sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", sleeps], stdin=subprocess.PIPE) as parent:
+        until(lambda: len(list(below(os.getpid()))) >= 2, "both")
+        ours = {child.pid for child in below(os.getpid())}
+        assert parent.pid in ours and {child.pid for child in below(parent.pid)} < ours
+        assert parent.stdin is not None
+        parent.stdin.close()
+    assert not list(below(parent.pid))
+
+
+@pytest.mark.proof
+def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
+    result = run(7, 2.0, 1, rate=6.0, kill_seconds=8.0, folder=tmp_path)
+    assert result.faults == [], str(result)
+    assert result.changes > 3000 and result.kills["serve"] == 3 and result.kills["feed"] > 0
+    assert {"200", "404"} <= result.statuses.keys()
+    kept = read("fleet", tmp_path)
+    assert kept is not None and kept["met"] and "Met." in told(kept)[0]
