@@ -28,14 +28,14 @@ class Api:
     """The API of one `serve`, asked about one feed.  `process`: of `serve`."""
 
     def __init__(self, address: str, feed: str, process: Process) -> None:
-        self._place, self._feed, self.process = f"http://{address}/api/v1", feed, process
+        self.place, self._feed, self.process = f"http://{address}/api/v1", feed, process
 
     def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
         """Sends a POST where there is a body; (0, None) while nobody answers."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         try:
-            with urllib.request.urlopen(urllib.request.Request(self._place + path, data, headers)) as answer:
+            with urllib.request.urlopen(urllib.request.Request(self.place + path, data, headers)) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
