@@ -11,9 +11,11 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 SITE := .venv-site
+API := .venv-api
 # Named by content, so that a checkout which only touches the files installs nothing.
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml bench/pyproject.toml | sha256sum | cut -c1-16)
 SITE_SETUP := $(SITE)/.setup-$(shell sha256sum < docs/requirements.lock | cut -c1-16)
+API_SETUP := $(API)/.setup-$(shell sha256sum < .ci/api.lock | cut -c1-16)
 COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.pxi" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 # More than twice the cores of the smallest machine: tests on real servers wait as long as they work, by chance together.
@@ -86,10 +88,17 @@ quick: setup ## a minute's look: ruff, the engine, the scenarios, some hundred s
 test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 for one process
 	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
-proof: servers ## the long evidence: scale, endurance, exhaustive exploration
+proof: servers $(API_SETUP) ## the long evidence: scale, endurance, exhaustive exploration
 	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool chromium groff systemd
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r .ci/browser.lock
 	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
+
+# In an environment of its own: what it brings for pytest would be loaded by every run of our tests.
+$(API_SETUP): $(SETUP)
+	@echo "proof: installing schemathesis and what it needs, $$(grep -c '^[a-z].*==' .ci/api.lock) locked packages, about 50 MB …"
+	$(BIN)/python -m venv --clear $(API)
+	$(API)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r .ci/api.lock
+	touch $@
 
 bench: servers ## measurements against their recorded budgets
 	@$(BIN)/tidelock bench
@@ -97,17 +106,17 @@ bench: servers ## measurements against their recorded budgets
 lock: setup ## resolve requirements.lock anew from pyproject.toml, its parts for images, and docs/requirements.lock
 	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  --python-version 3.11 --extra dev --extra stream --extra bulk pyproject.toml --output-file requirements.lock
+	  --python-version 3.11 --extra dev --extra stream --extra bulk --extra traces pyproject.toml --output-file requirements.lock
 	part() { uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  --python-version 3.11 --constraint requirements.lock --output-file .ci/image/$$1.lock "$${@:2}"; }
-	part slim --extra stream pyproject.toml
-	part bulk --extra stream --extra bulk pyproject.toml
+	part slim --extra stream --extra traces pyproject.toml
+	part bulk --extra stream --extra bulk --extra traces pyproject.toml
 	part build - <<<$$'cython >=3\nhatchling >=1.27'
-	for part in docs/requirements .ci/browser; do
+	for part in docs/requirements .ci/browser .ci/api; do
 	  uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	    --python-version 3.11 $$part.in --output-file $$part.lock
 	done
-	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/browser.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+	if grep -nE '://|^--' requirements.lock docs/requirements.lock .ci/browser.lock .ci/api.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 
 site: $(SITE_SETUP) ## the pages of docs/ as a site in site/, strictly; it has an environment of its own
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
@@ -120,5 +129,5 @@ $(SITE_SETUP): $(SETUP)
 	touch $@
 
 clean: ## remove the environment, the server cache and all that tools leave
-	rm -rf $(VENV) $(SITE) site .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(SITE) $(API) site .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

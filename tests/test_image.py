@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
@@ -10,7 +11,10 @@ import subprocess
 import tomllib
 from collections.abc import Callable
 from importlib import metadata
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -21,6 +25,10 @@ from bench.harness.servers.place import free_port
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
 from bench.image import Stage, bare_debian, built
+from tests.adapters.made_certificates import Authority
+from tidelock.adapters.config.http_tls import HttpTls
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web.serving import serve
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = ROOT / "Dockerfile"
@@ -34,7 +42,9 @@ def blocks(lock: Path) -> dict[str, str]:
     return {block.partition("==")[0]: block for block in found if block}
 
 
-@pytest.mark.parametrize(("name", "extras"), [("slim", ["stream"]), ("bulk", ["stream", "bulk"]), ("build", [])])
+@pytest.mark.parametrize(
+    ("name", "extras"), [("slim", ["stream", "traces"]), ("bulk", ["stream", "bulk", "traces"]), ("build", [])]
+)
 def test_an_image_installs_what_is_needed_by_the_hashes_of_the_lock(name: str, extras: list[str]) -> None:
     if name == "build":
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -57,6 +67,24 @@ def test_what_an_image_is_made_of_is_named_to_the_byte() -> None:
     steps = [shlex.split(line)[1] for line in lines if line.startswith("RUN ")]
     assert {Path(step).name for step in steps} == {script.name for script in IMAGE.glob("*.sh")}
     assert all(os.access(script, os.X_OK) for script in [*IMAGE.glob("*.sh"), IMAGE / "healthcheck"])
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_a_container_is_well_as_long_as_its_feed_answers(tmp_path: Path, tls: bool) -> None:
+    """The script of HEALTHCHECK itself, asked with command lines of a container's first process."""
+    loader = SourceFileLoader("healthcheck", str(IMAGE / "healthcheck"))
+    check = module_from_spec(cast(ModuleSpec, spec_from_loader("healthcheck", loader)))
+    loader.exec_module(check)
+    server = Authority(tmp_path).server()
+    files = HttpTls(cert=str(server.cert), key=str(server.key)) if tls else None
+    feed = tmp_path / "shop.yaml"
+    words = ["tini", "--", "tidelock", "run", str(feed)]
+    assert check.main(["tini", "--", "tidelock", "--version"]) == 0
+    async with serve(("127.0.0.1", 0), Sample, "shop", tls=files) as port:
+        text = "feed: shop\nsource: mysql://a@h:1\ntarget: postgresql://b@h:2/c\ntables: [{source: crm.*}]\n"
+        feed.write_text(f"{text}http: 127.0.0.1:{port}\n" + ("http_tls: {cert: server.pem, key: server.key}\n" * tls))
+        assert await asyncio.to_thread(check.main, words) == 0
+    assert check.main(words) == 1, "nobody answers"
 
 
 @pytest.fixture(scope="module")

@@ -130,6 +130,7 @@ def test_each_probe_asks_for_a_page_that_is_served(path: Path, tmp_path: Path) -
     assert probes["livenessProbe"]["path"] == "/livez", "a server that is away is no reason to be killed"
     given = container["args"][-1] if serves else feeds(path, tmp_path)[0].http
     assert given == f"0.0.0.0:{port['containerPort']}"
+    assert not serves or "--token-file" in container["args"], "which `serve` asks for at such an address"
 
 
 def test_each_feed_of_a_manifest_is_one_of_its_kind(tmp_path: Path) -> None:

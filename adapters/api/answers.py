@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from tidelock.adapters.api.roles import Role
 from tidelock.adapters.fleet.member import MemberState
 from tidelock.adapters.runtime.progress import Sample
 
@@ -90,6 +91,16 @@ class Jobs(msgspec.Struct, frozen=True):
     """The jobs that run and the last ones that have ended, newest first."""
 
     jobs: tuple[Job, ...]
+
+
+class Who(msgspec.Struct, frozen=True):
+    """Whose request it was."""
+
+    name: Annotated[
+        str, Meta(description="Of the token, or in the certificate (`CN=…`); `loopback`: neither is needed.")
+    ]
+    role: Annotated[Role, Meta(description="What it may, as the table of routes has it.")]
+    may: Annotated[tuple[str, ...], Meta(description="The paths of the POST requests that it may send.")]
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ and a POST is written to the audit file.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,22 +18,26 @@ from aiohttp import web
 from tidelock.adapters.api.audit import Audit
 from tidelock.adapters.api.control import Asked, Control
 from tidelock.adapters.api.events import Events
-from tidelock.adapters.api.failures import AWAY, BAD, STATUSES, ApiError
+from tidelock.adapters.api.failures import AWAY, BAD, FORBIDDEN, STATUSES, ApiError
 from tidelock.adapters.api.fleet import Fleet
 from tidelock.adapters.api.guard import Guard, Refused
 from tidelock.adapters.api.openapi import status_of
 from tidelock.adapters.api.parameters import Parameters, RowId
+from tidelock.adapters.api.roles import Holder
 from tidelock.adapters.api.routes import ROOT, ROUTES, Route
 from tidelock.adapters.console.routes import add_console
 from tidelock.adapters.fleet.pages import page
 from tidelock.adapters.process.command_answer import Run, command_answer
+from tidelock.adapters.web.client_names import client_name
 from tidelock.adapters.web.exposition import CONTENT_TYPE
 
 MOST_BODY_BYTES: Final = 64 << 10
 OPEN: Final = ("/metrics", "/livez")
 """Pages for machines that watch: without a token, whatever the Host header."""
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-WHO: Final = web.RequestKey("who", str)
+ASK: Final = "lines of the file of --token-file give roles"
+NOBODY: Final = Holder("", "read")
+WHO: Final = web.RequestKey("who", Holder)
 BODY: Final = web.RequestKey("body", object)
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -52,16 +57,34 @@ def application(
     app.router.add_get("/livez", _alive)
     for route in ROUTES:
         handler = events.stream if route.does == "events" else _handler(route, control, audit)
-        app.router.add_route(route.method, ROOT + route.path, handler)
+        app.router.add_route(route.method, ROOT + _matched(route), _allowed(route, handler))
     add_console(app)
     app.on_response_prepare.append(_with_headers)
     app.on_shutdown.append(_closing(events))
     return app
 
 
+def _matched(route: Route) -> str:
+    """Returns what the router looks for: where a word of another route stands, there is no row's id."""
+    place, found, _ = route.path.partition("{row}")
+    words = [one.path.removeprefix(place) for one in ROUTES if found and one.path.startswith(place)]
+    others = "|".join(re.escape(word) for word in words if "{" not in word)
+    return f"{place}{{row:(?!(?:{others})$)[^/]+}}" if others else route.path
+
+
 def json_answer(value: Any, status: int = 200) -> web.Response:
     """Returns an answer as JSON."""
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
+
+
+def _allowed(route: Route, handler: Handler) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        who = request[WHO]
+        if not who.may(route.role):
+            raise ApiError(FORBIDDEN, f"The role `{route.role}` is needed, and {who.name} has `{who.role}`: {ASK}")
+        return await handler(request)
+
+    return handle
 
 
 def _handler(route: Route, control: Control, audit: Audit) -> Handler:
@@ -93,7 +116,7 @@ async def _given(route: Route, request: web.Request) -> Parameters:
         body = await request.read()
         if body and request.content_type != "application/json":
             raise ApiError(BAD, "The body is JSON: send `Content-Type: application/json`")
-        return msgspec.convert(msgspec.json.decode(body or b"{}"), route.takes)
+        return msgspec.convert(_whole(msgspec.json.decode(body or b"{}")), route.takes)
     except msgspec.MsgspecError as error:
         raise ApiError(BAD, f"The request is not as the API has it: {error}") from None
     except UnicodeDecodeError:
@@ -102,6 +125,15 @@ async def _given(route: Route, request: web.Request) -> Parameters:
         raise ApiError(BAD, "The body is nested too deeply") from None
     except (web.RequestPayloadError, ConnectionError):
         raise ApiError(BAD, "The body is shorter than was said") from None
+
+
+def _whole(value: Any) -> Any:
+    """Returns the value of a body with whole numbers as such: JSON knows one kind, and 3.0 is an integer of its."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list) else value
 
 
 def _place(request: web.Request) -> dict[str, str]:
@@ -119,14 +151,14 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in OPEN and request.method in ("GET", "HEAD"):
             return await handler(request)
-        who: str | Refused = guard.stranger(request.headers) or ""
-        if not who and _is_of_api(request):
-            who = guard.who(request.method, request.headers)
-        status, name = 500, "" if isinstance(who, Refused) else who
-        request[WHO] = name
+        who: Holder | Refused = guard.stranger(request.headers) or NOBODY
+        if not isinstance(who, Refused) and _is_of_api(request):
+            who = guard.who(request.method, request.headers, _certificate(request))
+        status, name = 500, "" if isinstance(who, Refused) else who.name
         try:
             if isinstance(who, Refused):
                 raise ApiError(*who)
+            request[WHO] = who
             response = await handler(request)
             status = response.status
             return response
@@ -147,6 +179,11 @@ def _guarded(guard: Guard, audit: Audit, fleet: Fleet) -> Any:
     return guarded
 
 
+def _certificate(request: web.Request) -> str:
+    """Returns the name in the certificate that the client has shown; '' where it has shown none."""
+    return "" if request.transport is None else client_name(request.transport.get_extra_info("peercert"))
+
+
 def _is_of_api(request: web.Request) -> bool:
     """Tells whether a request is for the API, by what it was found to be for, however its path is written."""
     resource = request.match_info.route.resource
@@ -164,6 +201,8 @@ async def _failures(request: web.Request, handler: Handler) -> web.StreamRespons
         known = {404: f"There is no page {request.path[:200]}", 405: f"{request.method} is not for this page"}
         words = known.get(error.status) or STATUSES.get(error.status) or error.reason
         response = json_answer({"error": words}, error.status)
+        if "Allow" in error.headers:
+            response.headers["Allow"] = error.headers["Allow"]
     if response.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response

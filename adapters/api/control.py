@@ -9,14 +9,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from tidelock.adapters.api import fleet as feeds
-from tidelock.adapters.api.answers import Job, Jobs, Queued, ShownFeed
+from tidelock.adapters.api.answers import Job, Jobs, Queued, ShownFeed, Who
 from tidelock.adapters.api.commands import Commands, line
 from tidelock.adapters.api.failures import AWAY, NOT_NOW, ApiError
 from tidelock.adapters.api.fleet import Fleet
 from tidelock.adapters.api.jobs import Jobs as RunningJobs
 from tidelock.adapters.api.openapi import document
 from tidelock.adapters.api.parameters import Parameters, Repaired
-from tidelock.adapters.api.routes import Route
+from tidelock.adapters.api.roles import Holder
+from tidelock.adapters.api.routes import ROUTES, Route
 from tidelock.adapters.api.shown_feeds import shown_feed, with_config
 from tidelock.adapters.fleet.pages import asked
 from tidelock.adapters.fleet.supervisor import Wish
@@ -35,7 +36,7 @@ class Asked(NamedTuple):
     route: Route
     place: dict[str, str]
     given: Parameters
-    who: str
+    who: Holder
 
 
 class Control:
@@ -52,6 +53,8 @@ class Control:
         match asked.route.does:
             case "document":
                 return document()
+            case "who":
+                return who_is(asked.who)
             case "feeds":
                 return feeds.shown_feeds(self._fleet)
             case "feed":
@@ -117,10 +120,15 @@ class Control:
         if isinstance(asked.given, Repaired):
             options.append(f"--from-report={self._jobs.differences(one.name, asked.given.job)}")
         command = asked.route.command
-        return Queued(self._jobs.begin(one.name, command, line(command, one.file.path, options), asked.who))
+        return Queued(self._jobs.begin(one.name, command, line(command, one.file.path, options), asked.who.name))
 
     async def _end(self, asked: Asked) -> Job:
         return await self._jobs.end(_number(asked))
+
+
+def who_is(who: Holder) -> Who:
+    """Returns what is answered about who asks."""
+    return Who(*who, tuple(one.path for one in ROUTES if one.method == "POST" and who.may(one.role)))
 
 
 def _number(asked: Asked) -> int:

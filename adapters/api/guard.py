@@ -1,4 +1,4 @@
-"""Decides whether a request is let in: by where the server listens, by its headers, and by its token.
+"""Decides whether a request is let in: by where the server listens, its headers, its token, its client's certificate.
 
 A browser sends what any page on the web tells it to.  A page whose name was made to lead to this machine (DNS
 rebinding) is known by its `Host`, one of elsewhere by its `Origin`.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from tidelock.adapters.api.roles import Holder
 from tidelock.adapters.api.tokens import TokenFileError, Tokens
 
-LOOPBACK: Final = "loopback"
+LOOPBACK: Final = Holder("loopback", "read")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@\s]+)(?::[0-9]{1,5})?")
 _SAFE: Final = ("GET", "HEAD")
 _WILDCARDS: Final = ("", "0.0.0.0", "::")
@@ -28,10 +29,14 @@ class Refused(NamedTuple):
 
 
 class Guard:
-    """The guard of a server.  `host`: where it listens.  `tokens`: None without a token file."""
+    """The guard of a server.
 
-    def __init__(self, host: str, tokens: Tokens | None) -> None:
-        self._tokens = tokens
+    `host`: where it listens.  `tokens`: None without a token file.  `certified`: tells whether the server's certificate
+    is for a name, in lower case.
+    """
+
+    def __init__(self, host: str, tokens: Tokens | None, certified: Callable[[str], bool] = lambda _: False) -> None:
+        self._tokens, self._certified = tokens, certified
         self._host = host
         self._open = is_loopback(host)
         local = {"localhost", "127.0.0.1", "::1"} if self._open else {"localhost", socket.gethostname().lower()}
@@ -48,27 +53,36 @@ class Guard:
             return Refused(403, "The Origin header is another page's: only this server's own pages may ask")
         return None
 
-    def who(self, method: str, headers: Mapping[str, str]) -> str | Refused:
-        """Returns whose request to the API it is: the name of a token, or `loopback` where none is needed."""
+    def who(self, method: str, headers: Mapping[str, str], certificate: str = "") -> Holder | Refused:
+        """Returns whose request to the API it is, by its token, else its certificate; `LOOPBACK` where none is needed.
+
+        `certificate`: the name in that which the client has shown, '' where it has shown none.
+        """
         if headers.get("Sec-Fetch-Site") == "cross-site":  # a link to a page of ours may be; only scripts ask the API
             return Refused(403, "A page of another site has asked: only this server's own pages may")
-        needed = method not in _SAFE or not self._open
+        needed = not certificate and (method not in _SAFE or not self._open)
         if self._tokens is None:
+            if certificate:
+                return Holder(certificate, "read")
             if needed:
                 return Refused(403, "Only GET is answered: `tidelock serve` has no --token-file")
             return LOOPBACK
         token = _bearer(headers)
-        if not token and not needed:
+        if not token and not needed and not certificate:
             return LOOPBACK
         try:
             self._tokens.refresh()
         except TokenFileError as error:
             return Refused(503, f"{error}. {error.hint}")
+        if not token and certificate:
+            return self._tokens.of_certificate(certificate)
         holder = self._tokens.holder(token)
         return holder or Refused(401, "A token is needed: `Authorization: Bearer TOKEN`, with one of the token file")
 
     def _known(self, name: str) -> bool:
-        return name in self._names or (self._host in _WILDCARDS and _is_address(name))
+        if name in self._names or self._certified(name):
+            return True
+        return self._host in _WILDCARDS and _is_address(name)
 
 
 def is_loopback(host: str) -> bool:

@@ -18,7 +18,18 @@ PLACES: Final = {
     "job": ("The job's number.", {"type": "integer", "minimum": 1}),
     "row": ("The row's id, as the list names it.", {"type": "string", "pattern": "^[A-Za-z0-9][!-~]{0,199}$"}),
 }
+SCHEMES: Final = {
+    "token": {"type": "http", "scheme": "bearer", "description": "Of the file of `--token-file`."},
+    "certificate": {"type": "mutualTLS", "description": "Of an authority of `--client-ca`."},
+}
 _REF: Final = "#/components/schemas/{name}"
+
+_EVENT: Final = {
+    "description": "One event of the stream; its data is the JSON of `GET /feeds`.",
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {"event": {"const": "feeds"}, "data": {"type": "string", "contentMediaType": "application/json"}},
+}
 
 
 @functools.cache
@@ -27,6 +38,9 @@ def document() -> dict[str, Any]:
     types = {one for route in ROUTES for one in (route.takes, route.answer) if one is not None and one is not Nothing}
     ordered = [*sorted(types, key=lambda one: one.__name__), Failure]
     _, schemas = msgspec.json.schema_components(ordered, ref_template=_REF)
+    for one in types:
+        if alternatives := getattr(one, "one_of", ()):
+            schemas[one.__name__]["oneOf"] = list(alternatives)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -35,9 +49,8 @@ def document() -> dict[str, Any]:
         "info": {"title": "Tidelock: the control API of `tidelock serve`", "version": "1"},
         "servers": [{"url": ROOT}],
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
-        # GET from loopback needs none; all else does.
-        "security": [{"token": []}],
+        "components": {"schemas": schemas, "securitySchemes": SCHEMES},
+        "security": [{name: []} for name in SCHEMES],
     }
 
 
@@ -53,12 +66,14 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [*_places(route), *_query(route)],
         "responses": {str(status_of(route)): _answer(route), **{str(code): _failure(code) for code in STATUSES}},
     }
-    if route.command:
-        shown["description"] = f"As `tidelock {route.command}`."
+    command = f"As `tidelock {route.command}`. " if route.command else ""
+    shown["description"] = f"{command}Needs the role `{route.role}`."
     if route.method == "POST" and route.takes is not Nothing:
-        shown["requestBody"] = {"required": True, "content": _json({"$ref": _REF.format(name=route.takes.__name__)})}
-    if route.method == "GET":
-        shown["security"] = [{}, {"token": []}]
+        content = _json({"$ref": _REF.format(name=route.takes.__name__)})
+        shown["requestBody"] = {"required": hasattr(route.takes, "one_of"), "content": content}
+    # With GET, from loopback, neither is needed.
+    either = [{name: [route.role]} for name in SCHEMES]
+    shown["security"] = [{}, *either] if route.method == "GET" else either
     return shown
 
 
@@ -86,7 +101,7 @@ def _query(route: Route) -> list[dict[str, Any]]:
 
 def _answer(route: Route) -> dict[str, Any]:
     if route.does == "events":
-        return {"description": route.text, "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+        return {"description": route.text, "content": {"text/event-stream": {"schema": _EVENT}}}
     return {
         "description": _words(route),
         "content": _json({"$ref": _REF.format(name=route.answer.__name__)} if route.answer is not None else {}),

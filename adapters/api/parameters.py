@@ -1,19 +1,19 @@
 """The parameters of the API's paths and the bodies of its requests, and the options of commands that they become.
 
 A word that begins with `-` would be an option, and one with a control character none that a process can be given: the
-patterns leave both out.
+patterns leave both out.  `one_of`: what the check of a body adds to its fields, as JSON Schema has it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 LONGEST_LIST = 1000
 RowId: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][!-~]{0,199}$")]
-Table: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f\ud800-\udfff]{0,200}$")]
+Table: TypeAlias = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{0,200}$")]
 Tables: TypeAlias = Annotated[
     tuple[Table, ...], Meta(max_length=LONGEST_LIST, description="Only these source tables, `db.table`; none: all.")
 ]
@@ -45,6 +45,11 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which failed rows a decision is about: one of the three."""
 
+    one_of: ClassVar = (
+        {"required": ["ids"], "properties": {"ids": {"minItems": 1}}},
+        {"required": ["table"], "properties": {"table": {"minLength": 1}}},
+        {"required": ["all"], "properties": {"all": {"const": True}}},
+    )
     ids: Annotated[
         tuple[RowId, ...], Meta(max_length=LONGEST_LIST, description="As the list of failed rows names them.")
     ] = ()
@@ -75,6 +80,10 @@ class TakenFromSource(Chosen, frozen=True, forbid_unknown_fields=True):
 class Copied(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which tables are copied, and what becomes of rows that the target holds: one of the two."""
 
+    one_of: ClassVar = (
+        {"required": ["keep"], "properties": {"keep": {"const": True}}},
+        {"required": ["replace"], "properties": {"replace": {"const": True}}},
+    )
     tables: Tables = ()
     keep: Annotated[bool, Meta(description="The target's rows stay; rows of the source that clash are left.")] = False
     replace: Annotated[bool, Meta(description="The source's rows replace those of the target.")] = False

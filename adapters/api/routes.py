@@ -20,10 +20,11 @@ from tidelock.adapters.api.parameters import (
     TakenFromSource,
     Verified,
 )
+from tidelock.adapters.api.roles import Role
 
 ROOT: Final = "/api/v1"
 Does: TypeAlias = Literal[
-    "document", "feeds", "events", "feed", "lanes", "read", "act", "process", "begin", "jobs", "job", "end job"
+    "document", "who", "feeds", "events", "feed", "lanes", "read", "act", "process", "begin", "jobs", "job", "end job"
 ]
 """The way of answering: `read` gives a command's JSON, `act` runs a command and waits, `begin` begins a job."""
 
@@ -34,6 +35,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     `path`: below `ROOT`; `{feed}` is the name of a feed, `{job}` a job's number, `{row}` a row's id.  `text`: what it
     does.  `command`: the product's command that it runs.  `takes`: the parameters of a GET, the body of a POST.
     `part`: the one key of the command's JSON that is the answer, '' all of it.  `answer`: None for a command's JSON.
+    `role`: what who asks must at least have.
     """
 
     method: Literal["GET", "POST"]
@@ -44,6 +46,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     takes: type[Parameters] = Nothing
     part: str = ""
     answer: type[msgspec.Struct] | None = None
+    role: Role = "read"
 
 
 def _read(path: str, command: str, text: str, takes: type[Parameters] = Nothing, part: str = "") -> Route:
@@ -52,28 +55,30 @@ def _read(path: str, command: str, text: str, takes: type[Parameters] = Nothing,
     )
 
 
-def _act(path: str, command: str, text: str, takes: type[Parameters] = Nothing) -> Route:
+def _act(role: Role, path: str, command: str, text: str, takes: type[Parameters] = Nothing) -> Route:
     return Route(
         method="POST", path=f"/feeds/{{feed}}/{path}", does="act", text=text, command=command, takes=takes,
-        answer=answers.Done,
+        answer=answers.Done, role=role,
     )  # fmt: skip
 
 
-def _begin(command: str, text: str, takes: type[Parameters] = Nothing) -> Route:
+def _begin(role: Role, command: str, text: str, takes: type[Parameters] = Nothing) -> Route:
     return Route(
         method="POST", path=f"/feeds/{{feed}}/{command}", does="begin", text=text, command=command, takes=takes,
-        answer=answers.Queued,
+        answer=answers.Queued, role=role,
     )  # fmt: skip
 
 
 def _process(wish: str, text: str) -> Route:
     return Route(
-        method="POST", path=f"/feeds/{{feed}}/{wish}", does="process", text=text, answer=answers.ShownFeed
-    )
+        method="POST", path=f"/feeds/{{feed}}/{wish}", does="process", text=text, answer=answers.ShownFeed,
+        role="operate",
+    )  # fmt: skip
 
 
 ROUTES: Final = (
     Route(method="GET", path="/openapi.json", does="document", text="This API, as an OpenAPI 3.1 document."),
+    Route(method="GET", path="/who", does="who", text="Whose request it is, and what it may.", answer=answers.Who),
     Route(method="GET", path="/feeds", does="feeds", text="All feeds of the folder.", answer=answers.Feeds),
     Route(
         method="GET", path="/events", does="events",
@@ -102,22 +107,36 @@ ROUTES: Final = (
         "begins anew.",
     ),
     _process("restart", "Ends the feed's process in order, and starts another one."),
-    _act("pause", "pause", "Asks the feed to stop applying until `resume`; its process stays."),
-    _act("resume", "resume", "Asks a paused feed to go on."),
-    _act("ddl/done", "ddl done", "Goes on behind the statement that halted the feed: its change was made by hand."),
-    _act("ddl/skip", "ddl skip", "Goes on behind the statement that halted the feed, without its change."),
-    _act("failed-rows/retry", "rows retry", "Has failed rows applied again, all of a table together.", Chosen),
-    _act("failed-rows/skip", "rows skip", "Drops failed rows: their changes are never applied.", Chosen),
+    _act("operate", "pause", "pause", "Asks the feed to stop applying until `resume`; its process stays."),
+    _act("operate", "resume", "resume", "Asks a paused feed to go on."),
     _act(
-        "failed-rows/take-source", "rows take-source", "Has the feed write what the source has now of failed rows.",
-        TakenFromSource,
+        "admin", "ddl/done", "ddl done",
+        "Goes on behind the statement that halted the feed: its change was made by hand.",
     ),
-    _begin("copy", "Begins a job: copies rows that exist, while the feed runs. To end the job ends no copy.", Copied),
-    _begin("verify", "Begins a job: compares source and target row by row.", Verified),
-    _begin("repair", "Begins a job: has the feed write rows again that a job of `verify` found to differ.", Repaired),
-    _begin("check", "Begins a job: looks whether the feed can run, and writes nothing."),
+    _act("admin", "ddl/skip", "ddl skip", "Goes on behind the statement that halted the feed, without its change."),
+    _act(
+        "operate", "failed-rows/retry", "rows retry", "Has failed rows applied again, all of a table together.", Chosen
+    ),
+    _act("admin", "failed-rows/skip", "rows skip", "Drops failed rows: their changes are never applied.", Chosen),
+    _act(
+        "admin", "failed-rows/take-source", "rows take-source",
+        "Has the feed write what the source has now of failed rows.", TakenFromSource,
+    ),
+    _begin(
+        "admin", "copy", "Begins a job: copies rows that exist, while the feed runs. To end the job ends no copy.",
+        Copied,
+    ),
+    _begin("operate", "verify", "Begins a job: compares source and target row by row.", Verified),
+    _begin(
+        "admin", "repair", "Begins a job: has the feed write rows again that a job of `verify` found to differ.",
+        Repaired,
+    ),
+    _begin("operate", "check", "Begins a job: looks whether the feed can run, and writes nothing."),
     Route(method="GET", path="/jobs", does="jobs", text="Jobs without their reports.", answer=answers.Jobs),
     Route(method="GET", path="/jobs/{job}", does="job", text="One job, with its report.", answer=answers.Job),
-    Route(method="POST", path="/jobs/{job}/end", does="end job", text="Ends a job's command.", answer=answers.Job),
+    Route(
+        method="POST", path="/jobs/{job}/end", does="end job", text="Ends a job's command.", answer=answers.Job,
+        role="operate",
+    ),
 )  # fmt: skip
 """All routes; of two that a path fits, the first."""

@@ -9,15 +9,21 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidelock.adapters.api.audit import Audit
 from tidelock.adapters.api.fleet import Fleet
 from tidelock.adapters.api.guard import Guard
 from tidelock.adapters.web.listen_error import ListenError
 
+if TYPE_CHECKING:
+    from tidelock.adapters.web.tls import ServerTls
+
 
 @contextmanager
-def served(address: tuple[str, int], fleet: Fleet, guard: Guard, folder: Path) -> Iterator[int]:
+def served(
+    address: tuple[str, int], fleet: Fleet, guard: Guard, folder: Path, tls: ServerTls | None = None
+) -> Iterator[int]:
     """Serves while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError.
 
     Commands that requests have begun are ended with it.
@@ -33,7 +39,7 @@ def served(address: tuple[str, int], fleet: Fleet, guard: Guard, folder: Path) -
                 tempfile.TemporaryDirectory(prefix="tidelock-jobs-") as reports,
                 asyncio.Runner(loop_factory=lambda: loop) as runner,
             ):
-                runner.run(_serve(address, fleet, guard, Audit(folder), Path(reports), port, stop))
+                runner.run(_serve(address, fleet, guard, Audit(folder), Path(reports), tls, port, stop))
         except BaseException as error:
             if not port.done():
                 port.set_exception(error)
@@ -59,6 +65,7 @@ async def _serve(
     guard: Guard,
     audit: Audit,
     reports: Path,
+    tls: ServerTls | None,
     port: Future[int],
     stop: asyncio.Event,
 ) -> None:
@@ -66,7 +73,7 @@ async def _serve(
     from tidelock.adapters.web.server import start
 
     try:
-        runner, number = await start(address, application(fleet, guard, audit, reports))
+        runner, number = await start(address, application(fleet, guard, audit, reports), tls)
     except ListenError as error:
         raise ListenError(str(error), "Choose another port for --http") from None
     port.set_result(number)

@@ -1,7 +1,8 @@
-"""The token file: one `NAME:TOKEN` a line, read again when it has changed.
+"""The token file: who may ask, one a line, read again when it has changed.
 
-Nobody but its owner may read it, and tokens are too long to guess.  They are compared by their digests, each with
-every one, so that the time of an answer tells nothing about them.
+`NAME:TOKEN` may do everything, `NAME:TOKEN ROLE` what its role may; `CN=NAME ROLE` gives a role to a client's
+certificate.  Tokens are too long to guess.  They are compared by their digests, each with every one, so that the time
+of an answer tells nothing about them.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import hashlib
 import hmac
 import os
 import re
-import stat
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
+from tidelock.adapters.api.roles import TEXTS, Holder, Role
 from tidelock.adapters.ports.operator_error import OperatorError
+from tidelock.adapters.process.owned_files import exposed
 
 SHORTEST: Final = 16
-_LINE: Final = re.compile(r"(?P<name>[A-Za-z0-9_.@-]{1,64}):(?P<token>[!-~]+)")
+_ROLE: Final = rf"(?P<role>{'|'.join(TEXTS)})"
+_LINE: Final = re.compile(rf"(?P<name>[A-Za-z0-9_.@-]{{1,64}}):(?P<token>[!-~]+)(?:\s+{_ROLE})?")
+_CERTIFICATE: Final = re.compile(rf"(?P<name>(?:CN|DNS|EMAIL|URI)=.*\S)\s+{_ROLE}")
 _LARGEST_BYTES: Final = 1 << 20
+_GIVE: Final = "Give a file with a line NAME:TOKEN for each token"
 _Stamp: TypeAlias = tuple[int, int, int, int]
 
 
@@ -28,6 +33,13 @@ class TokenFileError(OperatorError):
     exit_code = 2
 
 
+class _Known(NamedTuple):
+    """What a file says: tokens by their digests, and roles of certificates by their names."""
+
+    tokens: tuple[tuple[Holder, bytes], ...] = ()
+    certificates: dict[str, Role] = {}
+
+
 class Tokens:
     """The tokens of one file."""
 
@@ -35,7 +47,7 @@ class Tokens:
         """Reads the file.  Raises TokenFileError."""
         self._path = path
         self._stamp: _Stamp | None = None
-        self._names: tuple[tuple[str, bytes], ...] = ()
+        self._known = _Known()
         self.refresh()
 
     def refresh(self) -> None:
@@ -46,52 +58,59 @@ class Tokens:
                 status = os.fstat(file)
                 stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
                 if stamp != self._stamp:
-                    self._stamp, self._names = None, ()
+                    self._stamp, self._known = None, _Known()
                     _check(self._path, status)
-                    self._names = _parsed(self._path, stream.read(_LARGEST_BYTES + 1))
+                    self._known = _parsed(self._path, stream.read(_LARGEST_BYTES + 1))
                     self._stamp = stamp
         except OSError as error:
-            self._stamp, self._names = None, ()
+            self._stamp, self._known = None, _Known()
             problem = f"{self._path}: the token file cannot be read: {error.strerror or error}"
-            raise TokenFileError(problem, "Give a file with a line NAME:TOKEN for each token") from None
+            raise TokenFileError(problem, _GIVE) from None
 
-    def holder(self, token: str) -> str:
-        """Returns whose token it is; '' where it is nobody's."""
+    def holder(self, token: str) -> Holder | None:
+        """Returns whose token it is; None where it is nobody's."""
         digest = _digest(token.encode(errors="replace"))
-        found = ""
-        for name, one in self._names:
-            found = name if hmac.compare_digest(one, digest) else found
+        found = None
+        for holder, one in self._known.tokens:
+            found = holder if hmac.compare_digest(one, digest) else found
         return found
+
+    def of_certificate(self, name: str) -> Holder:
+        """Returns what who shows a certificate of that name may: look, where the file says nothing else."""
+        return Holder(name, self._known.certificates.get(name, "read"))
 
 
 def _check(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise TokenFileError(f"{path} is no file", "Give a file with a line NAME:TOKEN for each token")
-    if status.st_mode & 0o077:
-        raise TokenFileError(f"{path}: others than its owner can read the token file", f"`chmod 600 {path}`")
-    if status.st_uid not in (os.geteuid(), 0):
-        raise TokenFileError(f"{path}: the token file is another user's", f"`chown {os.geteuid()} {path}`")
+    if why := exposed(status):
+        hint = f"`chmod 600 {path}`, and `chown {os.geteuid()} {path}`"
+        raise TokenFileError(f"{path}: the token file is not safe: {why}", hint)
 
 
-def _parsed(path: Path, content: bytes) -> tuple[tuple[str, bytes], ...]:
-    """Returns names, each with its token's digest; no error shows a token."""
+def _parsed(path: Path, content: bytes) -> _Known:
+    """Returns what the file says; no error shows a token."""
     if len(content) > _LARGEST_BYTES:
         raise TokenFileError(f"{path}: the token file is larger than {_LARGEST_BYTES:,} bytes", "Is it the right file?")
-    found: dict[str, bytes] = {}
+    tokens, certificates = dict[str, tuple[Holder, bytes]](), dict[str, Role]()
     for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        parts = _LINE.fullmatch(text)
-        if parts is None or len(parts["token"]) < SHORTEST:
+        shown = _CERTIFICATE.fullmatch(text)
+        parts = shown or _LINE.fullmatch(text)
+        if parts is None or (shown is None and len(parts["token"]) < SHORTEST):
             words = f"NAME:TOKEN, with a token of at least {SHORTEST} printable characters (`openssl rand -hex 32`)"
-            raise TokenFileError(f"{path}, line {number}: not of the form {words}", "Correct the line")
-        if parts["name"] in found:
-            raise TokenFileError(f"{path}, line {number}: {parts['name']} has a token already", "Give it another name")
-        found[parts["name"]] = _digest(parts["token"].encode())
-    if not found:
+            more = f"a role may follow ({', '.join(TEXTS)}); of a certificate it is CN=NAME ROLE"
+            raise TokenFileError(f"{path}, line {number}: not of the form {words}; {more}", "Correct the line")
+        name, role = parts["name"], cast(Role, parts["role"] or "admin")
+        if name in tokens or name in certificates:
+            raise TokenFileError(f"{path}, line {number}: {name} has a line already", "Give it another name")
+        if shown is not None:
+            certificates[name] = role
+        else:
+            tokens[name] = Holder(name, role), _digest(parts["token"].encode())
+    if not tokens and not certificates:
         raise TokenFileError(f"{path}: the token file holds no token", "Write a line NAME:TOKEN")
-    return tuple(found.items())
+    return _Known(tuple(tokens.values()), certificates)
 
 
 def _digest(token: bytes) -> bytes:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -29,6 +29,7 @@ from tidelock.adapters.operator.first_place import first_place, has_place, place
 from tidelock.adapters.operator.kept_forms import KeptForms
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
@@ -47,6 +48,7 @@ from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.runtime.service_watch import ServiceWatch
 from tidelock.adapters.runtime.slot_watch import SlotWatch
 from tidelock.adapters.runtime.throttle import Throttle
+from tidelock.adapters.runtime.tracing import tracing
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
@@ -59,9 +61,6 @@ from tidelock.engine.log.receipts import furthest
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
-
-if TYPE_CHECKING:
-    from tidelock.adapters.ports.finding import Finding
 
 OK, REFUSED, OPERATOR = 0, 1, 4
 FORMS_UNKNOWN = (
@@ -145,13 +144,14 @@ class _Life:
         self._task = asyncio.current_task()
 
     async def serve(self, feed: Feed) -> None:
-        """Serves HTTP from the first machine on, also while a server is waited for.  Raises ListenError."""
+        """Serves HTTP from the first machine on, also while a server is waited for.  Raises ListenError, TlsError."""
         if not self._serves:
             from tidelock.adapters.web.serving import serve, served_at
 
             for at in served_at(feed, self._socket):
-                page = serve(at, self._latest, feed.name, lambda: [self.meters], self._machines)
+                page = serve(at, self._latest, feed.name, lambda: [self.meters], self._machines, feed.http_tls)
                 await self._http.enter_async_context(page)
+            self.meters.spans = (await self._http.enter_async_context(tracing(feed)))(0)
             self._serves = True
 
     def _machines(self) -> list[tuple[int, ApplyMachine]]:

@@ -16,7 +16,19 @@ _TAKEN: Final = (errno.EADDRINUSE, errno.EACCES)
 
 async def check_http(feed: Feed) -> list[Finding]:
     """Lists what keeps a run from serving there.  A run of this very feed that serves there is no trouble."""
-    return await asyncio.to_thread(_check, feed)
+    return [*await asyncio.to_thread(_check, feed), *await asyncio.to_thread(_check_tls, feed)]
+
+
+def _check_tls(feed: Feed) -> list[Finding]:
+    if feed.http_tls is None:
+        return []
+    from tidelock.adapters.web.tls import ServerTls, TlsError
+
+    try:
+        ServerTls(feed.http_tls)
+    except TlsError as problem:
+        return [error("http-tls", f"http_tls: {problem}", problem.hint)]
+    return []
 
 
 def _check(feed: Feed) -> list[Finding]:
@@ -26,7 +38,7 @@ def _check(feed: Feed) -> list[Finding]:
     try:
         _tried(*address)
     except OSError as problem:
-        if problem.errno == errno.EADDRINUSE and _serves(feed, *address):
+        if problem.errno == errno.EADDRINUSE and _serves(feed):
             return []
         hint = "Choose another address for `http` in the feed, or leave it out"
         if problem.errno in _TAKEN:
@@ -47,14 +59,10 @@ def _tried(host: str, port: int) -> None:
         listener.listen(1)
 
 
-def _serves(feed: Feed, host: str, port: int) -> bool:
-    from http.client import HTTPConnection, HTTPException
+def _serves(feed: Feed) -> bool:
+    from tidelock.adapters.web.own_pages import own_page
 
-    connection = HTTPConnection(host.replace("0.0.0.0", "127.0.0.1"), port, timeout=ASK_SECONDS)
     try:
-        connection.request("GET", "/metrics")
-        return f'{{feed="{feed.name}"' in connection.getresponse().read().decode(errors="replace")
-    except (OSError, HTTPException):
+        return f'{{feed="{feed.name}"' in own_page(feed, "/metrics", ASK_SECONDS)[1].decode(errors="replace")
+    except OSError:
         return False
-    finally:
-        connection.close()

@@ -120,7 +120,17 @@ def serve(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="Lines NAME:TOKEN, for requests that change something, and all from elsewhere.",
+            help="Lines NAME:TOKEN ROLE, for requests that change something, and all from elsewhere.",
+        ),
+    ] = "",
+    tls_cert: Annotated[
+        str, typer.Option("--tls-cert", metavar="FILE", help="Serve with TLS, by this certificate in PEM.")
+    ] = "",
+    tls_key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="The certificate's private key.")] = "",
+    client_ca: Annotated[
+        str,
+        typer.Option(
+            "--client-ca", metavar="FILE", help="Answer only who shows a certificate that one of these has signed."
         ),
     ] = "",
 ) -> int:
@@ -129,9 +139,9 @@ def serve(
     A feed that ends is started again, after 1 s, 2 s, … up to 5 min; one that has halted once its halt is over. A file
     that comes, changes or goes starts its feed, starts it anew or ends it, within seconds or at SIGHUP.
     """
-    from tidelock.adapters.cli.serving import serve
+    from tidelock.adapters.cli.serving import serve, tls_files
 
-    return serve(folder, http, token_file)
+    return serve(folder, http, token_file, tls_files(tls_cert, tls_key, client_ca))
 
 
 @app.command()

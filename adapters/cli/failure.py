@@ -10,6 +10,7 @@ OK, REFUSED, USAGE, DIFFERENT, OPERATOR = 0, 1, 2, 3, 4
 EXTRAS: Final = {
     **dict.fromkeys(("aiokafka", "faust", "mode"), "stream"),
     **dict.fromkeys(("py4j", "pyarrow", "pyspark"), "bulk"),
+    "opentelemetry": "traces",
 }
 
 

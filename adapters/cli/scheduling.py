@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted:
     place = Path(wanted.place) if wanted.place else schedule.place_of(feed)
     state = schedule.load(place)
     try:
-        with terminated(), _served(wanted.http, state, feed.name):
+        with terminated(), _served(wanted.http, state, feed):
             while True:
                 begun = time.monotonic()
                 differs = _round(feed, tables, wait, json, wanted, state)
@@ -104,14 +104,18 @@ def _store(place: Path, state: ScheduleState) -> None:
 
 
 @contextmanager
-def _served(http: str, state: ScheduleState, name: str) -> Iterator[None]:
+def _served(http: str, state: ScheduleState, feed: Feed) -> Iterator[None]:
     from tidelock.adapters.verify.schedule import metrics
     from tidelock.adapters.web.plain import served
+    from tidelock.adapters.web.serving import ready_tls
 
     host, colon, port = http.rpartition(":")
     if http and not (colon and port.isdigit()):
         raise CommandError(f"--http {http} is no address", "Write HOST:PORT")
-    with served((host.strip("[]"), int(port)), lambda: metrics(state, name)) if http else nullcontext(0) as number:
-        if http:
-            print(f"{name}: metrics at http://{host}:{number}/metrics", flush=True)
+    if not http:
+        yield
+        return
+    tls = ready_tls(feed.http_tls)
+    with served((host.strip("[]"), int(port)), lambda: metrics(state, feed.name), tls) as number:
+        print(f"{feed.name}: metrics at http{'s' if tls else ''}://{host}:{number}/metrics", flush=True)
         yield

@@ -7,18 +7,21 @@ whole start-up budget (docs/decisions).  `docs/reference/config.md` is generated
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from tidelock.adapters.config.conflicts import FeedConflicts, TableConflicts
+from tidelock.adapters.config.http_tls import HttpTls
 from tidelock.adapters.config.moments import StartMoment, start_moment
 from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.config.throttle import FeedThrottle
+from tidelock.adapters.config.traces import FeedTraces
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.conflict_options import Direction
@@ -210,6 +213,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     http: Annotated[
         str, Meta(description="`HOST:PORT` that serves `/metrics`, `/livez` and `/readyz`. Default: none.")
     ] = ""
+    http_tls: Annotated[
+        HttpTls | None, Meta(description="Serve `http` with TLS, and `verify --http`. Default: without.")
+    ] = None
     ready_seconds: Annotated[
         int,
         Meta(ge=1, le=86_400, description="`/readyz` is 503 once source, target or Kafka is silent for so long."),
@@ -273,6 +279,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     throttle: Annotated[
         FeedThrottle | None, Meta(description="Bounds how fast it applies. Default: as fast as it can.")
+    ] = None
+    traces: Annotated[
+        FeedTraces | None, Meta(description="Send spans of batches to a collector. Default: none are made.")
     ] = None
     ddl: Annotated[
         FeedDdl, Meta(description="What becomes of schema changes, by their kinds; between sites, where they are made.")
@@ -350,8 +359,8 @@ def derived_server_id(name: str) -> int:
     return 0x4000_0000 | zlib.crc32(name.encode()) & 0x3FFF_FFFF
 
 
-def completed(feed: Feed) -> Feed:
-    """Returns `feed` with the values that depend on others filled in.
+def completed(feed: Feed, folder: Path) -> Feed:
+    """Returns `feed` with the values that depend on others, and on the folder of its file, filled in.
 
     The URL of a PostgreSQL source carries the name of the feed's slot to whoever reads there.  Where stamps decide,
     tombstones are tables of the feed too.
@@ -362,7 +371,11 @@ def completed(feed: Feed) -> Feed:
     if source.dialect == "postgres":
         source = msgspec.structs.replace(source, options={**source.options, SLOT: slot_name(feed.name)})
     return msgspec.structs.replace(
-        feed, source_url=source, tables=tables, server_id=feed.server_id or derived_server_id(feed.name)
+        feed,
+        source_url=source,
+        tables=tables,
+        server_id=feed.server_id or derived_server_id(feed.name),
+        http_tls=feed.http_tls and feed.http_tls.beside(folder),
     )
 
 

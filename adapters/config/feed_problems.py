@@ -89,6 +89,8 @@ def _hive(feed: Feed, given: Collection[str]) -> Iterator[Problem]:
             yield (key,), f"a Hive target has no rows to look at; use {default}"
     if feed.http:
         yield ("http",), "a Hive target serves no metrics yet"
+    if feed.traces is not None:
+        yield ("traces",), "a Hive target is merged, and has no batches"
     if feed.throttle is not None:
         yield ("throttle",), "a Hive target is merged at its own pace: `hive: {merge_seconds: …}`"
 

@@ -31,17 +31,21 @@ from tidelock.adapters.config.feed import (
     yaml_keys,
 )
 from tidelock.adapters.config.feed_problems import problems_of
+from tidelock.adapters.config.http_tls import HttpTls
 from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.throttle import FeedThrottle
+from tidelock.adapters.config.traces import FeedTraces
 
 _URL_KEYS = ("source", "target", "log")
 _PARTS = {
     "spark": Spark, "hive": Hive, "copy": Copy, "sites": FeedSites, "ddl": FeedDdl, "conflicts": FeedConflicts,
     "permit": FeedPermit,
     "throttle": FeedThrottle,
+    "http_tls": HttpTls,
+    "traces": FeedTraces,
 }  # fmt: skip
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
@@ -114,7 +118,7 @@ class Reading:
             self._explain(str(error))
         for path, problem in problems_of(feed, self.data):
             self._fail(path, problem)
-        return completed(feed)
+        return completed(feed, self.path.parent)
 
     def _known(self, data: Any, model: Any, path: KeyPath) -> None:
         """Refuses unknown keys here and below."""

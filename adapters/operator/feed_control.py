@@ -290,17 +290,13 @@ async def live_sample(feed: Feed) -> Sample | None:
     """Returns the sample of a run that serves `http`; None where there is none, or it does not answer at once."""
     if feed.http_address is None:
         return None
-    return await asyncio.to_thread(_ask, *feed.http_address)
+    return await asyncio.to_thread(_ask, feed)
 
 
-def _ask(host: str, port: int) -> Sample | None:
-    from http.client import HTTPConnection, HTTPException
+def _ask(feed: Feed) -> Sample | None:
+    from tidelock.adapters.web.own_pages import own_page
 
-    connection = HTTPConnection(host.replace("0.0.0.0", "127.0.0.1"), port, timeout=ASK_SECONDS)
     try:
-        connection.request("GET", "/status")
-        return _SAMPLE.decode(connection.getresponse().read())
-    except (OSError, HTTPException, msgspec.MsgspecError):
+        return _SAMPLE.decode(own_page(feed, "/status", ASK_SECONDS)[1])
+    except (OSError, msgspec.MsgspecError):
         return None
-    finally:
-        connection.close()

@@ -14,6 +14,7 @@ from tidelock.adapters.api.answers import Failure, Job, ShownFeed
 from tidelock.adapters.api.failures import STATUSES
 from tidelock.adapters.api.openapi import PLACES, status_of
 from tidelock.adapters.api.parameters import Nothing
+from tidelock.adapters.api.roles import TEXTS
 from tidelock.adapters.api.routes import ROOT, ROUTES, Route
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md"
@@ -28,14 +29,17 @@ below `{ROOT}`, all bodies and answers are JSON. Times are seconds since 1970, l
 
 ## Routes
 
-| | what it does | command | takes | answers |
-|---|---|---|---|---|
+| | what it does | role | command | takes | answers |
+|---|---|---|---|---|---|
 """
 
 
 def page() -> str:
     """Returns the text of the page."""
-    parts = [_HEAD, *map(_route, ROUTES), "\n## Places in a path\n\n", "| | |\n|---|---|\n"]
+    parts = [_HEAD, *map(_route, ROUTES), "\n## Roles\n\n", "| | |\n|---|---|\n"]
+    parts += [f"| `{role}` | {text[0].upper()}{text[1:]} |\n" for role, text in TEXTS.items()]
+    parts += ["\nWhere a role does not suffice, the answer is 403, and says which does.\n"]
+    parts += ["\n## Places in a path\n\n", "| | |\n|---|---|\n"]
     parts += [f"| `{{{name}}}` | {text} |\n" for name, (text, _) in PLACES.items()]
     parts += ["\n## Statuses\n\n| | |\n|---|---|\n"]
     parts += ["| 200, 202 | It was carried out; of a job: it has begun. |\n"]
@@ -54,7 +58,7 @@ def _route(route: Route) -> str:
     told = told or ("the command's JSON" if route.does == "read" else "")
     told = _linked(route.answer) if route.answer is not None else told
     status = "" if status_of(route) == 200 else f"{status_of(route)} "
-    return f"| `{route.method} {route.path}` | {route.text} | {command} | {taken} | {status}{told} |\n"
+    return f"| `{route.method} {route.path}` | {route.text} | `{route.role}` | {command} | {taken} | {status}{told} |\n"
 
 
 def _linked(model: Any) -> str:

@@ -16,10 +16,12 @@ from msgspec import Meta
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.conflicts import ColumnGroup, FeedConflicts, Stamp, TableConflicts
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
+from tidelock.adapters.config.http_tls import HttpTls
 from tidelock.adapters.config.permit import FeedPermit
 from tidelock.adapters.config.schema_changes import FeedDdl
 from tidelock.adapters.config.sites import FeedSites
 from tidelock.adapters.config.throttle import FeedThrottle
+from tidelock.adapters.config.traces import FeedTraces
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -110,6 +112,7 @@ def config_page() -> str:
     parts += ["\n## `stamp` of `conflicts`\n", _keys(Stamp)]
     parts += ["\n## `groups` of an entry's `conflicts`\n", _keys(ColumnGroup)]
     parts += ["\n## `permit`\n", _keys(FeedPermit), "\n## `throttle`\n", _keys(FeedThrottle)]
+    parts += ["\n## `http_tls`\n", _keys(HttpTls), "\n## `traces`\n", _keys(FeedTraces)]
     parts += ["\n## `ddl`\n", _keys(FeedDdl)]
     return "\n".join([*parts, SECRETS, PAIR])
 
@@ -140,8 +143,8 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, FeedThrottle, Hive, Spark, Stamp)
-    names |= dict.fromkeys((*parts, TableConflicts), "keys below")
+    parts = (Columns, Copy, FeedConflicts, FeedDdl, FeedPermit, FeedSites, FeedThrottle, FeedTraces, Hive, HttpTls)
+    names |= dict.fromkeys((*parts, Spark, Stamp, TableConflicts), "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from tidelock.adapters.runtime.spans import NoSpans, Spans
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, BatchFailed, BatchRolledBack
@@ -64,11 +65,12 @@ class Meters:
     source until all up to there is committed at the target, each time that rows have moved this.  `table_rows`: rows
     written or deleted, by table of the target; changes of one row that share a batch count once.  `last_event`: the
     source's time up to which all is committed, in seconds since 1970; 0: not known.  `checkpoint_seconds`: how long
-    committed rows wait already for their checkpoint.
+    committed rows wait already for their checkpoint.  `spans`: is told of what is sent, too.
     """
 
     def __init__(self, group: int = 0) -> None:
         self.group = group
+        self.spans: Spans = NoSpans()
         self.batch_rows = Histogram(ROWS)
         self.batch_seconds = Histogram(APPLY_SECONDS)
         self.latency_seconds = Histogram(LATENCY_SECONDS)
@@ -84,6 +86,7 @@ class Meters:
     def begin(self) -> None:
         """Notes that a machine begins: nothing is on its way."""
         self._sent.clear()
+        self.spans.begin()
         self._window, self._rows_came, self._saved = -1, False, None
         self.checkpoint_seconds = 0.0
 

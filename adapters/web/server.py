@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import web
@@ -16,6 +16,9 @@ from tidelock.adapters.web.exposition import CONTENT_TYPE
 from tidelock.adapters.web.lanes import Machines, lanes_page
 from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import metrics
+
+if TYPE_CHECKING:
+    from tidelock.adapters.web.tls import ServerTls
 
 READY = ("running", "caught up")
 
@@ -33,8 +36,10 @@ _LOG: Final = logging.getLogger("tidelock.web")
 _LOG.addFilter(_OfOurs())
 
 
-async def start(address: tuple[str, int] | str, pages: web.Application) -> tuple[web.AppRunner, int]:
-    """Starts a server and returns its port, 0 at a Unix socket.  Raises ListenError."""
+async def start(
+    address: tuple[str, int] | str, pages: web.Application, tls: ServerTls | None = None
+) -> tuple[web.AppRunner, int]:
+    """Starts a server and returns its port, 0 at a Unix socket, which has no TLS.  Raises ListenError."""
     # A body that is not encoded as its header says would end in a traceback of the library's, behind the answer.
     runner = web.AppRunner(
         pages, access_log=None, logger=_LOG, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
@@ -44,7 +49,7 @@ async def start(address: tuple[str, int] | str, pages: web.Application) -> tuple
         if isinstance(address, str):
             await web.UnixSite(runner, address).start()
             return runner, 0
-        await web.TCPSite(runner, *address).start()
+        await web.TCPSite(runner, *address, ssl_context=None if tls is None else tls.context).start()
     except OSError as error:
         await runner.cleanup()
         place = address if isinstance(address, str) else f"{address[0]}:{address[1]}"

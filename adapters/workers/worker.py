@@ -37,6 +37,7 @@ from tidelock.adapters.row_copy.copier import CopierProcess
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
+from tidelock.adapters.runtime.tracing import MakeSpans, no_spans, tracing
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave, share_out_again
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
@@ -57,7 +58,6 @@ COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
 FETCH_BYTES: Final = 4 << 20
 METADATA_MS: Final = 1_000  # a topic that the coordinator makes or widens is noticed so soon
-
 
 WATCH_SECONDS: Final = 1.0
 STALLED_SECONDS: Final = 4.0  # a look that is so late was our own silence
@@ -96,6 +96,7 @@ class Worker:
         self._target = TargetWatch(feed.target_url)
         self._copier = CopierProcess(feed)
         self._running: dict[object, asyncio.Task[None]] = {}
+        self._spans: MakeSpans = no_spans
         self._leaving: set[asyncio.Task[None]] = set()
         self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
         self.app = self._make_app(name)
@@ -174,12 +175,13 @@ class Worker:
         except (OSError, KafkaError) as error:
             raise explained(cast(Endpoint, self.feed.log_url), error) from None
         await self._stack.enter_async_context(self._target)
+        self._spans = await self._stack.enter_async_context(tracing(self.feed))
 
     async def _start(self) -> None:
         from tidelock.adapters.web.serving import serve, served_at
 
-        for address in served_at(self.feed, self._socket):
-            told = serve(address, lambda: self.latest, self.feed.name, self._meters, self._machines)
+        for at in served_at(self.feed, self._socket):
+            told = serve(at, lambda: self.latest, self.feed.name, self._meters, self._machines, self.feed.http_tls)
             await self._stack.enter_async_context(told)
         self.control.watch(self._hear)
 
@@ -228,6 +230,7 @@ class Worker:
         group = self.groups[number] = GroupRunner(
             self.feed, number, self.name, self.control, self.places, fetcher, self._copier
         )
+        group.meters.spans = self._spans(number)
         self._run(number, group.run())
 
     def _run(self, key: object, work: Any) -> None:

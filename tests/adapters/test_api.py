@@ -118,6 +118,9 @@ async def test_errors_are_sentences_as_json(folder: Path) -> None:
         for method, path, body, status, words in (
             ("GET", "/api/v1/nothing", None, 404, "no page"),
             ("DELETE", "/api/v1/feeds", None, 405, "DELETE is not for"),
+            ("GET", "/api/v1/feeds/shop/failed-rows/retry", None, 405, "GET is not for"),
+            ("POST", "/api/v1/feeds/shop/repair", {"job": 3.0}, 409, "The job 3 is no job"),
+            ("POST", "/api/v1/feeds/shop/repair", {"job": 3.5}, 400, "job"),
             ("GET", "/api/v1/feeds/shop/failed-rows?limit=0", None, 400, "limit"),
             ("GET", "/api/v1/feeds/shop/failed-rows?limit=1&limit=2", None, 400, "twice"),
             ("GET", "/api/v1/feeds/shop/failed-rows/-x", None, 404, "no such row"),

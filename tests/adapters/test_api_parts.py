@@ -131,10 +131,10 @@ async def test_jobs_keep_the_last_reports(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "mode", "words"),
     [
-        (f"ann:{TOKEN}\n", 0o640, "others than its owner"),
+        (f"ann:{TOKEN}\n", 0o644, "others than its owner"),
         ("ann:short\n", 0o600, "line 1: not of the form"),
         (f"{TOKEN}\n", 0o600, "line 1: not of the form"),
-        (f"ann:{TOKEN}\nann:{TOKEN}x\n", 0o600, "line 2: ann has a token already"),
+        (f"ann:{TOKEN}\nann:{TOKEN}x\n", 0o600, "line 2: ann has a line already"),
         ("# none\n", 0o600, "holds no token"),
     ],
 )
@@ -147,10 +147,10 @@ def test_a_token_file_is_private_and_its_tokens_are_long(tmp_path: Path, text: s
 def test_a_token_that_is_taken_away_holds_no_more(tmp_path: Path) -> None:
     path = tokens_in(tmp_path)
     tokens = Tokens(path)
-    assert tokens.holder(TOKEN) == "ann" and not tokens.holder(TOKEN + "x") and not tokens.holder("")
+    assert tokens.holder(TOKEN) == ("ann", "admin") and not tokens.holder(TOKEN + "x") and not tokens.holder("")
     tokens_in(tmp_path, f"bob:{TOKEN}-other\n")
     tokens.refresh()
-    assert not tokens.holder(TOKEN) and tokens.holder(f"{TOKEN}-other") == "bob"
+    assert not tokens.holder(TOKEN) and tokens.holder(f"{TOKEN}-other") == ("bob", "admin")
     path.unlink()
     guard = Guard("10.0.0.1", tokens)
     refused = guard.who("GET", {"Authorization": f"Bearer {TOKEN}-other"})
@@ -161,7 +161,7 @@ def test_from_elsewhere_all_requests_need_a_token(tmp_path: Path) -> None:
     guard = Guard("0.0.0.0", Tokens(tokens_in(tmp_path)))
     refused = guard.who("GET", {})
     assert isinstance(refused, Refused) and refused.status == 401
-    assert guard.who("GET", BEARER) == "ann"
+    assert guard.who("GET", BEARER) == ("ann", "admin")
     assert guard.stranger({"Host": "192.0.2.7:80"}) is None and guard.stranger({"Host": "rebound.example"})
     assert guard.stranger({}) and Guard("::1", None).stranger({"Host": "[::1]:8470"}) is None
 

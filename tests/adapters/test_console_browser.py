@@ -30,6 +30,7 @@ playwright: Any = None  # what `chromium` imports: `.ci/browser.lock` has it, wh
 ASIDE = ThreadPoolExecutor(1)
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 TOKEN = "a-token-for-the-proof-of-the-console"
+READ_TOKEN = "a-token-that-may-only-look-at-the-console"
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def served(
     folder, said, address = tmp_path / "feeds", tmp_path / "said", f"127.0.0.1:{free_port()}"
     folder.mkdir()
     tokens = tmp_path / "tokens"
-    tokens.write_text(f"proof:{TOKEN}\n")
+    tokens.write_text(f"proof:{TOKEN}\nreader:{READ_TOKEN} read\n")
     tokens.chmod(0o600)
     for rig in (shop, crm):
         shutil.copy(rig.feed, folder)
@@ -135,6 +136,7 @@ def test_every_page_shows_a_feed_under_load_and_its_buttons_act(
         look_without_a_token(console, shop)
         look_at_lanes_that_wait(console, shop)
         look_at_other_pages(console, shop)
+        give_a_token_that_may_only_look(console, shop)
         give_the_token(console)
         retry_a_failed_row(console, crm)
         go_on_behind_a_halt(console, crm)
@@ -212,6 +214,17 @@ def weigh(page: playwright.Page) -> None:
     total = sum(size for _, size in told)
     print(f"console: {len(told)} files, {total:,} bytes with headers, first paint after {painted:.0f} ms")
     assert total < 70_000
+
+
+def give_a_token_that_may_only_look(console: Console, shop: Rig) -> None:
+    page = console.open(f"feed/{shop.name}")
+    page.keyboard.press("t")
+    page.get_by_label("Token", exact=True).fill(READ_TOKEN)
+    console.dialog("Use it")
+    playwright.expect(page.get_by_text("Read only: reader has the role read.")).to_be_visible()
+    playwright.expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    page.get_by_role("button", name="Forget the token").click()
+    playwright.expect(page.get_by_text("Read only: a token lets you act.")).to_be_visible()
 
 
 def give_the_token(console: Console) -> None:

@@ -11,7 +11,7 @@ const DONE = "Go on behind this statement: its change was made by hand at the ta
 const SKIP = "Go on behind this statement WITHOUT its change at the target.";
 const REPAIR = "The feed writes the rows again that its newest verify has found to differ.";
 
-export function feedPage(root, name, { state, mayAct, failed }) {
+export function feedPage(root, name, { state, may, named, failed }) {
   const stop = new AbortController();
   const figures = h("div", { class: "figures" });
   const way = h("figure");
@@ -117,7 +117,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
         where && h("p", { class: "quiet" }, where),
         h("p", {}, h("b", {}, "What to do: "), ...codes(hint, feed()?.file ?? "FEED")),
         statement && h("pre", {}, statement),
-        statement && mayAct() && h("p", { class: "bar" }, act("Done by hand", "/ddl/done", DONE), act("Skip it", "/ddl/skip", SKIP)),
+        statement && h("p", { class: "bar" }, act("Done by hand", "/ddl/done", DONE), act("Skip it", "/ddl/skip", SKIP)),
       ),
     );
   }
@@ -125,10 +125,7 @@ export function feedPage(root, name, { state, mayAct, failed }) {
   // ------------------------------------------------------------------ what may be asked
 
   function buttons() {
-    if (!mayAct()) return h("p", { class: "quiet" }, "Read only: a token lets you act.");
-    return h(
-      "div",
-      { class: "bar", role: "group", "aria-label": "What may be asked of the feed" },
+    const made = [
       act("Start", "/start"),
       act("Stop", "/stop", STOP),
       act("Restart", "/restart", "Its process ends in order, and another one is started."),
@@ -137,11 +134,20 @@ export function feedPage(root, name, { state, mayAct, failed }) {
       act("Check", "/check", "", {}, true),
       act("Verify", "/verify", "", {}, true),
       act("Repair", "/repair", REPAIR, {}, true),
-      h("button", { type: "button", click: copy }, "Copy"),
-    );
+      allowed("/copy") && h("button", { type: "button", click: copy }, "Copy"),
+    ].filter(Boolean);
+    if (made.length) return h("div", { class: "bar", role: "group", "aria-label": "What may be asked of the feed" }, made);
+    const words = named() ? `${named()} has the role ${state.who.role}` : "a token lets you act";
+    return h("p", { class: "quiet" }, `Read only: ${words}.`);
   }
 
+  function allowed(path) {
+    return may(`/feeds/{feed}${path}`);
+  }
+
+  /** A button, or null where who looks may not. */
   function act(label, path, question = "", body = {}, job = false) {
+    if (!allowed(path)) return null;
     const click = async () => {
       if (question && !(await ask(`${label}: ${name}`, h("p", {}, question), [["yes", label]]))) return;
       send(label, path, body, job);

@@ -7,7 +7,7 @@ const EACH_MS = 2000;
 const CODES = { 0: "ok", 1: "refused, or a server is away", 2: "usage", 3: "differences", 4: "an operator is needed" };
 const MOST_ROWS = 200;
 
-export function jobsPage(root, chosen, { mayAct, failed }) {
+export function jobsPage(root, chosen, { may, failed }) {
   const stop = new AbortController();
   let timer = 0;
   let shown = "";
@@ -20,7 +20,7 @@ export function jobsPage(root, chosen, { mayAct, failed }) {
     { title: "State", cell: stateOf },
     { title: "Began (UTC)", wide: true, cell: (one) => when(one.began) },
     { title: "Took", number: true, wide: true, cell: (one) => (one.ended == null ? "" : span(one.ended - one.began)) },
-    { title: "Actions", cell: (one) => (one.state === "runs" && mayAct() ? { buttons: [{ label: "End it", press: end }] } : "") },
+    { title: "Actions", cell: (one) => (one.state === "runs" && may("/jobs/{job}/end") ? { buttons: [{ label: "End it", press: end }] } : "") },
   ];
   const jobs = table("Jobs, the newest first", columns, (one) => one.id);
   root.append(words, jobs.node, report);

@@ -1,7 +1,7 @@
 // The frame: which page is shown, the stream that feeds it, the token, and the keys.
 
 import { ask, at, h, notice, say } from "./dom.js";
-import { follow, setToken, token } from "./server.js";
+import { follow, get, setToken, token } from "./server.js";
 import { feedPage } from "./feed.js";
 import { feedsPage } from "./feeds.js";
 import { jobsPage } from "./jobs.js";
@@ -17,19 +17,26 @@ const PAGES = {
   conflicts: { title: "Conflicts", key: "c", of: true, make: conflictsPage },
   jobs: { title: "Jobs", key: "j", make: jobsPage },
 };
-const state = { feeds: [], known: false, history: new Map(), feed: "" };
+const NOBODY = { name: "", role: "", may: [] };
+const state = { feeds: [], known: false, history: new Map(), feed: "", who: NOBODY };
 const main = document.getElementById("content");
 let page = null;
 let asking = false;
 
 const context = {
   state,
-  mayAct: () => token() !== "",
+  may: (path) => state.who.may.includes(path),
+  named,
   failed: (error) => {
     notice(error.message, "bad");
     if (error.status === 401) askToken();
   },
 };
+
+/** Who looks, by a token or a certificate; "" where neither was needed. */
+function named() {
+  return state.who.name === "loopback" ? "" : state.who.name;
+}
 
 // ------------------------------------------------------------------ pages
 
@@ -98,8 +105,18 @@ function told(feeds) {
 
 function connection(words, refusal) {
   say(document.getElementById("connection"), words);
+  if (!refusal) learn();
   if (refusal && refusal.status === 401) askToken();
 }
+
+/** Asks what the token, or the browser's certificate, may, and shows the buttons for that. */
+async function learn() {
+  const before = sign();
+  state.who = await get("/who").catch(() => NOBODY);
+  if (sign() !== before) show();
+}
+
+const sign = () => JSON.stringify([named(), state.who.may]);
 
 const again = follow(told, connection);
 
@@ -121,6 +138,7 @@ async function askToken() {
 
 function useToken(text) {
   setToken(text);
+  state.who = NOBODY;
   tokenButton();
   again();
   show();

@@ -7,7 +7,7 @@ const MOST = 100;
 const SKIP = "These changes are dropped and never applied. The target stays without them.";
 const TAKE = "The feed writes what the source has now of these rows, and their failed changes end.";
 
-export function rowsPage(root, name, { state, mayAct, failed }) {
+export function rowsPage(root, name, { state, may, failed }) {
   const stop = new AbortController();
   const words = h("p", { role: "status" });
   const details = h("section", { "aria-live": "polite" });
@@ -21,22 +21,23 @@ export function rowsPage(root, name, { state, mayAct, failed }) {
   ];
   const rows = table("Failed rows", columns, (one) => one.id);
   const bar = h("p", { class: "bar" }, h("button", { type: "button", click: look }, "Look again"));
-  if (mayAct()) {
-    const all = { all: true };
-    bar.append(
-      h("button", { type: "button", click: () => decide("retry", all, "all failed rows") }, "Retry all"),
-      h("button", { type: "button", click: () => decide("skip", all, "all failed rows", SKIP) }, "Skip all"),
-      h("button", { type: "button", click: () => decide("take-source", all, "all failed rows", TAKE) }, "Take the source's rows"),
-    );
-  }
+  const allowed = (path) => may(`/feeds/{feed}/failed-rows/${path}`);
+  const all = { all: true };
+  const buttons = [
+    ["retry", h("button", { type: "button", click: () => decide("retry", all, "all failed rows") }, "Retry all")],
+    ["skip", h("button", { type: "button", click: () => decide("skip", all, "all failed rows", SKIP) }, "Skip all")],
+    ["take-source", h("button", { type: "button", click: () => decide("take-source", all, "all failed rows", TAKE) }, "Take the source's rows")],
+  ];
+  bar.append(...buttons.filter(([path]) => allowed(path)).map(([, button]) => button));
   root.append(bar, words, rows.node, details);
   let count = null;
 
   function actions() {
     const shows = { label: "Show", press: showRow };
-    if (!mayAct()) return { buttons: [shows] };
     const one = (path, question) => (row) => decide(path, { ids: [row.id] }, `${row.table} ${row.key}`, question);
-    return { buttons: [shows, { label: "Retry", press: one("retry") }, { label: "Skip", press: one("skip", SKIP) }] };
+    const retry = allowed("retry") && { label: "Retry", press: one("retry") };
+    const skip = allowed("skip") && { label: "Skip", press: one("skip", SKIP) };
+    return { buttons: [shows, retry, skip].filter(Boolean) };
   }
 
   async function look() {
