@@ -35,7 +35,7 @@ from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.engine.protocol.steps import DecideChange, Step
 from tidelock.engine.two_way.conflicts import NOT_TOLD, Writer
 
-_GAPS_ARE_LOCKED = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
+_GAPS_ARE_LOCKED = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
 
 
 class Arbitration:
@@ -94,9 +94,8 @@ class Arbitration:
 
     async def _attempt(self, lane: Lane, effect: ApplyBatch) -> list[Decided]:
         session = await lane.ready()
-        await session.ask(_GAPS_ARE_LOCKED)
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
-        batch = BatchScript(session, self._statements, receipt, self._checked)
+        batch = BatchScript(session, self._statements, receipt, self._checked, before=_GAPS_ARE_LOCKED)
         await batch.run(effect.steps)
         work = _Work(session, batch, self._conflicts, effect)
 
@@ -123,7 +122,6 @@ class _Work(RowsTold[ConflictStatements, bytes]):
         super().__init__(conflicts, effect)
         self._session = session
         self.batch = batch
-        self._conflicts = conflicts
 
     async def _ask(self, queries: Sequence[tuple[ConflictStatements, bytes]]) -> list[Sequence[Sequence[Any]]]:
         return [answer.rows for answer in await self.batch.ask_all(queries)]
@@ -136,9 +134,6 @@ class _Work(RowsTold[ConflictStatements, bytes]):
     async def _write(self, steps: Sequence[Step]) -> None:
         for step in steps:
             await self.batch.write(step)
-
-    def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> bytes:
-        return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)
 
     async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
         await self.batch.rows(statements, [statements.no_rows()])
