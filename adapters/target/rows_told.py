@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.adapters.target.conflict_records import Kept, ToldRow, decided, lost_rows, packed
+from tidelock.adapters.target.told_uniques import Wanted
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row, TableName
@@ -40,9 +41,8 @@ class ConflictQueries(Protocol[Sql_co]):
         """Queries of the rows with these keys, each behind whether it is as before, where a row before is given."""
         ...
 
-    def others(self, wanted: Sequence[tuple[Row, Row]]) -> Iterator[tuple[tuple[int, ...], Sql_co]]:
-        """Queries of the rows of other keys that hold a unique value of these, each with its columns.  `wanted`: rows,
-        each with its key, which it may have had before."""
+    def others(self, wanted: Sequence[Wanted]) -> Iterator[tuple[tuple[int, ...], Sql_co]]:
+        """Queries of the rows of other keys that hold a unique value of these, each with its columns."""
         ...
 
     def images(self, keys: Sequence[Row]) -> Iterator[Sql_co]:
@@ -54,6 +54,8 @@ class ConflictQueries(Protocol[Sql_co]):
         ...
 
 
+_There: TypeAlias = tuple[bool, Row, Writer]
+"""A row that is there: whether it is as before, and who wrote it."""
 Statements = TypeVar("Statements", bound=ConflictQueries[Any])
 
 
@@ -147,32 +149,60 @@ class RowsTold(ABC, Generic[Statements, Sql]):
 
     async def _look(self, changes: Sequence[tuple[Statements, DecideChange]]) -> list[Met]:
         """Lock and read what changes meet."""
-        queries: list[tuple[Statements, Sql]] = []
-        of: list[tuple[Sequence[int], tuple[int, ...] | None]] = []  # which changes; of their keys, or unique columns
         keys = [_met_by(change)[1] for _, change in changes]
-        for statements, unordered in _by_table([statements for statements, _ in changes]).items():
-            numbers = _in_order(unordered, keys)
-            asked = [_met_by(changes[n][1]) for n in numbers]
-            met = [(statements, sql) for sql in statements.met(asked)]
-            wanting = [n for n in numbers if changes[n][1].after is not None]
-            wanted = [(after, keys[n]) for n in wanting if (after := changes[n][1].after) is not None]
-            held = list(statements.others(wanted))
-            queries += [*met, *((statements, sql) for _, sql in held)]
-            of += [*((numbers, None) for _ in met), *((wanting, columns) for columns, _ in held)]
-        there: dict[int, tuple[bool, Row, Writer]] = {}
-        holders: list[list[Holder]] = [[] for _ in changes]
-        for (numbers, columns), rows in zip(of, await self._ask(queries), strict=True):
-            for number, *values in rows:
-                n = numbers[int(number)]
-                if columns is None:
-                    there[n] = (bool(values[0]), *await self._found(*changes[n], values[1:]))
-                else:
-                    holders[n].append(Holder(columns, *await self._found(*changes[n], values)))
+        places = _by_table([statements for statements, _ in changes])
+        by_table = {statements: _in_order(numbers, keys) for statements, numbers in places.items()}
+        there = await self._rows_there(changes, by_table)
+        holders = await self._holders(changes, by_table, there)
         found = []
         for n, held_by in enumerate(holders):
             same, row, writer = there.get(n, (True, None, NOT_TOLD))
             found.append(Met(row, unseen=not same, holders=tuple(held_by), writer=writer))
         return found
+
+    async def _rows_there(
+        self, changes: Sequence[tuple[Statements, DecideChange]], by_table: Mapping[Statements, Sequence[int]]
+    ) -> dict[int, _There]:
+        """Lock and read the rows of the changes' keys, by the number of the change."""
+        queries: list[tuple[Statements, Sql]] = []
+        of: list[Sequence[int]] = []
+        for statements, numbers in by_table.items():
+            met = [(statements, sql) for sql in statements.met([_met_by(changes[n][1]) for n in numbers])]
+            queries += met
+            of += [numbers] * len(met)
+        there: dict[int, _There] = {}
+        for numbers, rows in zip(of, await self._ask(queries), strict=True):
+            for number, same, *values in rows:
+                n = numbers[int(number)]
+                there[n] = (bool(same), *await self._found(*changes[n], values))
+        return there
+
+    async def _holders(
+        self,
+        changes: Sequence[tuple[Statements, DecideChange]],
+        by_table: Mapping[Statements, Sequence[int]],
+        there: Mapping[int, _There],
+    ) -> list[list[Holder]]:
+        """Lock and read the rows of other keys that hold unique values of the changes'.  Of a value that the row of the
+        change holds itself nobody asks."""
+        queries: list[tuple[Statements, Sql]] = []
+        of: list[tuple[Sequence[int], tuple[int, ...]]] = []
+        for statements, numbers in by_table.items():
+            wanted: list[Wanted] = []
+            wanting = []
+            for n in numbers:
+                if (after := changes[n][1].after) is not None:
+                    wanting.append(n)
+                    wanted.append((after, _met_by(changes[n][1])[1], there[n][1] if n in there else None))
+            for columns, sql in statements.others(wanted):
+                queries.append((statements, sql))
+                of.append((wanting, columns))
+        holders: list[list[Holder]] = [[] for _ in changes]
+        for (numbers, columns), rows in zip(of, await self._ask(queries), strict=True):
+            for number, *values in rows:
+                n = numbers[int(number)]
+                holders[n].append(Holder(columns, *await self._found(*changes[n], values)))
+        return holders
 
     async def _conclude(self, of: Sequence[tuple[Statements, DecideChange, Decision]]) -> None:
         """Keep what lost, and let the rows of the changes be told unless they stand as they came."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.harness.rig import until
 from tests.adapters.test_arbitration import SERVERS, Arbiter, Made, made
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.records import Row
@@ -90,6 +91,51 @@ def test_more_changes_take_no_more_statements(server: str, made: Made) -> None:
         assert isinstance(at.apply(at.batch(decide=tuple(part))), BatchCommitted)
         taken.append(statements(at) - before)
     assert taken[1] == taken[2], taken
+
+
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
+def test_what_is_decided_tells_that_there_is_no_row_only_while_nobody_can_insert_one(server: str, made: Made) -> None:
+    """Gaps are locked only then: whoever finds no row and tells none lets others insert beside it."""
+    at = made(server)
+    at.own()
+    holder, writer = at.another(), at.another()
+    holder.send(f"LOCK TABLES {at.books}.tidelock_verdicts READ")
+    missing = at.batch(decide=(at.question((1, "a", 0), (1, "a", 1), ARBITER),))
+    deciding = at.begin(at.sink.apply(missing))
+    until(lambda: waits_for_a_table(at), "the verdict")
+    writer.send("SET SESSION innodb_lock_wait_timeout = 1")
+    with pytest.raises(Exception, match=r"(?i)lock"):
+        writer.send("INSERT INTO t VALUES (1, 'a', 0)")
+    holder.send("UNLOCK TABLES")
+    assert deciding.result() == BatchCommitted(missing.id, decided=(Decided(False, (("update_missing", "verdict"),)),))
+    writer.send("INSERT INTO t VALUES (1, 'a', 0)")
+    holder.close()
+    writer.close()
+
+
+@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
+def test_a_row_that_is_inserted_after_the_look_is_decided_about_anew(server: str, made: Made) -> None:
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (2, 'b', 0)")
+    holder, writer = at.another(), at.another()
+    holder.send("BEGIN")
+    holder.rows("SELECT CONCAT(n, '') FROM t WHERE id = 2 FOR UPDATE")
+    batch = at.batch(decide=(at.question(None, (1, "b", 1), ARRIVAL),))  # row 2 holds its value
+    deciding = at.begin(at.sink.apply(batch))
+    until(at.waits, "the look")
+    writer.send("INSERT INTO t VALUES (1, 'mine', 0)")
+    holder.send("ROLLBACK")
+    answer = deciding.result()
+    assert {kind for kind, _ in answer.decided[0].conflicts} == {"insert_exists", "multiple_unique_conflicts"}, answer
+    assert at.rows() == [("1", "b", "1")] and at.count("conflicts") == 2
+    holder.close()
+    writer.close()
+
+
+def waits_for_a_table(at: Arbiter) -> bool:
+    told = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%'"
+    return bool(at.session.rows(told))
 
 
 def statements(at: Arbiter) -> int:

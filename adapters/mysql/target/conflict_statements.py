@@ -20,7 +20,7 @@ from tidelock.adapters.mysql.target.statements import Dialect, identifier
 from tidelock.adapters.mysql.target.suspect_statements import SuspectStatements, numbered
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.adapters.schema.type_map import MYSQL_INTEGERS, Type, is_text
-from tidelock.adapters.target.told_uniques import told_uniques
+from tidelock.adapters.target.told_uniques import Wanted, told_uniques, wanting
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -80,24 +80,17 @@ class ConflictStatements(SuspectStatements):
         place = f"{self._old()} WHERE {self.by_values(key)}"
         return self._alone(f"SELECT {number},{condition},{self._asked} FROM {place} FOR UPDATE")
 
-    def others(self, wanted: Sequence[tuple[Row, Row]]) -> Iterator[tuple[tuple[int, ...], bytes]]:
-        """Queries of the rows of other keys that hold a unique value of these, each with its columns.  `wanted`: rows,
-        each with its key, which it may have had before."""
-        key_of = self.table.key_of
+    def others(self, wanted: Sequence[Wanted]) -> Iterator[tuple[tuple[int, ...], bytes]]:
+        """Queries of the rows of other keys that hold a unique value of these, each with its columns."""
         for unique, positions in told_uniques(self.table):
-            own = unique.columns == self.table.target.key
-            wanting = [
-                n
-                for n, (row, key) in enumerate(wanted)
-                if all(row[i] is not None for i in positions) and not (own and key_of(row) == key)
-            ]
-            values = [(*(wanted[n][0][i] for i in positions), *wanted[n][1]) for n in wanting]
+            numbers = wanting(self.table, unique, positions, wanted)
+            values = [(*(wanted[n][0][i] for i in positions), *wanted[n][1]) for n in numbers]
             place = f"{self._name} tide_old FORCE INDEX ({identifier(unique.name)})"
             if values and self.joins(values):
-                yield from ((positions, sql) for sql in self._held_by_others(positions, values, wanting, place))
+                yield from ((positions, sql) for sql in self._held_by_others(positions, values, numbers, place))
                 continue
-            for n in wanting:
-                row, key = wanted[n]
+            for n in numbers:
+                row, key, _ = wanted[n]
                 held = " AND ".join(f"{self._names[i]}={self._one(i, row[i], compare=True)}" for i in positions)
                 condition = f"{held} AND NOT {self.by_values(key)} FOR UPDATE"
                 yield positions, self._alone(f"SELECT {n},{self._asked} FROM {place} WHERE {condition}")

@@ -14,7 +14,7 @@ from tidelock.adapters.postgres.target.checked_statements import CheckedStatemen
 from tidelock.adapters.postgres.target.read_back import asked, reader
 from tidelock.adapters.postgres.target.statements import STATEMENT_ROWS, identifier, output_text
 from tidelock.adapters.postgres.target.values import ZeroDates
-from tidelock.adapters.target.told_uniques import told_uniques
+from tidelock.adapters.target.told_uniques import Wanted, told_uniques, wanting
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -66,19 +66,13 @@ class ConflictStatements(CheckedStatements):
             numbers, keys = zip(*absent[number : number + STATEMENT_ROWS], strict=True)
             yield self._locked(numbers, self._key_columns("b", keys), f"true, {told}", self._by_key("b"))
 
-    def others(self, wanted: Sequence[tuple[Row, Row]]) -> Iterator[tuple[tuple[int, ...], str]]:
+    def others(self, wanted: Sequence[Wanted]) -> Iterator[tuple[tuple[int, ...], str]]:
         """Queries of the rows of other keys that hold a unique value of these, each with its columns; they come behind
-        the transaction that wrote them.  `wanted`: rows, each with its key, which it may have had before."""
-        key_of = self.binding.key_of
+        the transaction that wrote them."""
         for unique, positions in told_uniques(self.binding):
-            own = unique.columns == self.binding.target.key
             held = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in positions)
-            wanting = [
-                (n, row)
-                for n, (row, key) in enumerate(wanted)
-                if all(row[i] is not None for i in positions) and not (own and key_of(row) == key)
-            ]
-            for part in self._cut_numbered(wanting):
+            asked = [(n, wanted[n][0]) for n in wanting(self.binding, unique, positions, wanted)]
+            for part in self._cut_numbered(asked):
                 numbers, rows = [n for n, _ in part], [row for _, row in part]
                 columns = [("c", i, self._array(rows, i)) for i in positions]
                 columns += self._key_columns("b", [wanted[n][1] for n in numbers])
