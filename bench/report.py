@@ -36,6 +36,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "e2e-marks": ("two-way", untitled(two_way.marks)),
     "two-way-live": ("two-way", untitled(two_way.live)),
     "two-way-both": ("two-way", untitled(two_way.both)),
+    "two-way-crossed": ("two-way", untitled(two_way.crossed)),
     "peers": ("peers", shown.peers),
     "chaos-one": ("chaos --minutes 60", shown.told),
     "micro": ("micro", shown.micro),

@@ -11,6 +11,7 @@
 | live | what does each of these cost in processor time, at a steady rate? |
 | marks | how many bytes of the target's log does a batch with marks take, against one without? |
 | both | how many rows a second do both directions take at once, against one alone? |
+| crossed | and each of them after the other, where both sites have written the same rows? |
 
 `live` counts what a backlog cannot show: the index of the echo remembers only what came since its reader began.
 """
@@ -31,11 +32,15 @@ from bench.e2e.command import Measuring, measure
 from bench.e2e.setup import SERVERS, Setup
 from bench.e2e.suites import BETWEEN, SUITES, Suite
 from bench.outcome import RESULTS, Outcome
-from bench.two_way import both, shown
+from bench.sites.topology import named
+from bench.two_way import both, crossed, shown
 
 BELOW_GOAL: Final = 3
 RATE, SECONDS = 5_000.0, 10.0
 BOTH_CHANGES: Final = 100_000
+CROSSED_CHANGES: Final = 20_000
+CROSSED: Final = ("mysql-postgres", "mariadb-mysql", "postgres-mariadb")
+"""Pairs of which the first is the arbiter."""
 ROUNDS: Final = 3
 WAYS: Final = ("", "sites", "up", "down")
 
@@ -102,12 +107,30 @@ def both_ways(asked: Asked) -> tuple[str, bool]:
     return shown.both({"pairs": found}), True
 
 
+def crossed_rows(asked: Asked) -> tuple[str, bool]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    outcome = Outcome("two-way-crossed")
+    for name in CROSSED:
+        topology = named(name)
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-crossed-")))
+            servers = {site: stack.enter_context(SERVERS[kind]()) for site, kind in topology.sites.items()}
+            outcome.on(servers)
+            changes, rounds = asked.changes or CROSSED_CHANGES, asked.rounds or ROUNDS
+            for one in crossed.rounds(topology, servers, folder, changes, rounds, asked.seed):
+                print(one, flush=True)
+                found.setdefault(name, []).append(dataclasses.asdict(one))
+    outcome.write({"pairs": found}, asked.folder)
+    return shown.crossed({"pairs": found}), True
+
+
 PARTS: Final[Mapping[str, Part]] = {
     "sites": compared("sites", shown.rates),
     "arbiter": compared("arbiter", shown.rates),
     "live": live,
     "marks": compared("marks", shown.marks),
     "both": both_ways,
+    "crossed": crossed_rows,
 }
 
 
