@@ -38,6 +38,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "two-way-both": ("two-way", untitled(two_way.both)),
     "two-way-lags": ("two-way", untitled(two_way.lags)),
     "two-way-reopen": ("two-way", untitled(two_way.reopen)),
+    "two-way-crossed": ("two-way", untitled(two_way.crossed)),
     "peers": ("peers", shown.peers),
     "chaos-one": ("chaos --minutes 60", shown.told),
     "fleet": ("serve --feeds 20 --minutes 60", shown.told),

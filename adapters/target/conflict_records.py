@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
 import msgspec
 
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.events import Decided
-from tidelock.engine.protocol.steps import DecideChange
+from tidelock.engine.protocol.steps import DecideChange, ParkedRow
 from tidelock.engine.two_way.decisions import DISPLACED, Decision, Outcome
 
 
@@ -19,6 +22,23 @@ class LostRow(msgspec.Struct, frozen=True):
     outcome: str
     incoming: int
     lost: bytes | None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What lost in a decision.  `place`: of the change; `stands`: the row that stands in its place."""
+
+    place: ParkedRow
+    rows: Sequence[LostRow]
+    stands: bytes | None
+
+
+class ToldRow(msgspec.Struct, frozen=True):
+    """A row that is told to a spoke; `image`: None where there is none.  Both are msgpack."""
+
+    ordinal: int
+    table: TableName
+    key: bytes
+    image: bytes | None
 
 
 def lost_rows(change: DecideChange, decision: Decision) -> list[LostRow]:
@@ -49,3 +69,20 @@ def packed_row(table: Binding, row: Row | None) -> bytes | None:
 def packed(image: dict[str, str | bytes | None] | None) -> bytes | None:
     """Returns a row as the source's log of its own database has it, as msgpack; None: no row."""
     return None if image is None else msgspec.msgpack.encode(image)
+
+
+MOST_CHARACTERS: Final = 1 << 20
+
+
+def grouped(values: Iterable[str]) -> Iterator[list[str]]:
+    """Yields these in order, as many together as make a statement of moderate length; at least one."""
+    some: list[str] = []
+    size = 0
+    for value in values:
+        if some and size + len(value) > MOST_CHARACTERS:
+            yield some
+            some, size = [], 0
+        some.append(value)
+        size += len(value)
+    if some:
+        yield some

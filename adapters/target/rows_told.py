@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from tidelock.adapters.schema.log_spelling import NotSpelled
-from tidelock.adapters.target.conflict_records import LostRow, decided, lost_rows, packed
+from tidelock.adapters.target.conflict_records import Kept, ToldRow, decided, lost_rows, packed
+from tidelock.adapters.target.told_uniques import Wanted
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.origin import Origin
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import Decided
 from tidelock.engine.protocol.steps import DecideChange, ParkedRow, Step
-from tidelock.engine.two_way.conflicts import Holder, Met, Writer
+from tidelock.engine.two_way.conflicts import NOT_TOLD, Holder, Met, Writer
 from tidelock.engine.two_way.deciding import judged, kept_out, keys_of
 from tidelock.engine.two_way.deciding_together import Judged, independent, steps_together
 from tidelock.engine.two_way.decisions import Decision
@@ -25,8 +26,9 @@ Sql_co = TypeVar("Sql_co", covariant=True)
 
 
 class ConflictQueries(Protocol[Sql_co]):
-    """The SQL by which changes of a table are decided about.  `told`: the columns that it tells of a row.  `key_names`:
-    those of its key."""
+    """The SQL by which changes of a table are decided about, for many rows at once: each row of an answer begins with
+    the place in the list that was given.  `told`: the columns that it tells of a row.  `key_names`: those of its key.
+    """
 
     @property
     def told(self) -> Sequence[str]: ...
@@ -35,33 +37,37 @@ class ConflictQueries(Protocol[Sql_co]):
     @property
     def name(self) -> TableName: ...
 
-    def met(self, before: Row | None, key: Row) -> Sql_co:
-        """Query of the row with this key, behind whether it is as before."""
+    def met(self, asked: Sequence[tuple[Row | None, Row]]) -> Iterator[Sql_co]:
+        """Queries of the rows with these keys, each behind whether it is as before, where a row before is given."""
         ...
 
-    def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], Sql_co]]:
-        """Queries of the rows of other keys that hold a unique value of `row`, each with its columns."""
+    def others(self, wanted: Sequence[Wanted]) -> Iterator[tuple[tuple[int, ...], Sql_co]]:
+        """Queries of the rows of other keys that hold a unique value of these, each with its columns."""
         ...
 
-    def image(self, key: Row) -> Sql_co:
-        """Query of the row with this key as the log of its database has it, which locks it."""
+    def images(self, keys: Sequence[Row]) -> Iterator[Sql_co]:
+        """Queries of the rows with these keys as the log of their database has them, which lock them."""
         ...
 
-    def key_texts(self, key: Row) -> Sql_co:
-        """Query of the key's values as that log has them, there or not."""
+    def key_texts(self, keys: Sequence[Row]) -> Iterator[Sql_co]:
+        """Queries of the keys' values as that log has them, there or not."""
         ...
 
 
+_There: TypeAlias = tuple[bool, Row, Writer]
+"""A row that is there: whether it is as before, and who wrote it."""
 Statements = TypeVar("Statements", bound=ConflictQueries[Any])
 
 
 class Books(Protocol[Sql_co]):
     """The bookkeeping of conflicts, as SQL."""
 
-    def record(
-        self, place: ParkedRow, rows: Sequence[LostRow], stands: bytes | None, origin: Origin | None
-    ) -> Iterator[Sql_co]:
+    def record(self, kept: Sequence[Kept], origin: Origin | None) -> Iterator[Sql_co]:
         """Keep what lost."""
+        ...
+
+    def tell(self, id: EffectId, rows: Sequence[ToldRow]) -> Iterator[Sql_co]:
+        """Tell rows to the spoke."""
         ...
 
 
@@ -102,9 +108,8 @@ class RowsTold(ABC, Generic[Statements, Sql]):
     async def _write(self, steps: Sequence[Step]) -> None:
         """Write what was decided."""
 
-    @abstractmethod
-    def _tell(self, statements: Statements, ordinal: int, row_key: bytes, image: bytes | None) -> Sql:
-        """Statement that tells a row as it stands.  Raises what ends an attempt that cannot be certain of it."""
+    def _check_told(self, rows: Sequence[ToldRow]) -> None:
+        """Raise what ends an attempt that cannot be certain of these rows."""
 
     @abstractmethod
     async def _columns(self, statements: Statements) -> Sequence[str]:
@@ -144,57 +149,111 @@ class RowsTold(ABC, Generic[Statements, Sql]):
 
     async def _look(self, changes: Sequence[tuple[Statements, DecideChange]]) -> list[Met]:
         """Lock and read what changes meet."""
-        met: list[tuple[Statements, Sql]] = []
-        others: list[tuple[int, tuple[int, ...], Statements, Sql]] = []
-        for n, (statements, change) in enumerate(changes):
-            image = change.before if change.before is not None else change.after
-            assert image is not None, "a change has an image"
-            key = change.table.key_of(image)
-            met.append((statements, statements.met(change.before, key)))
-            held = statements.others(change.after, key) if change.after is not None else ()
-            others += [(n, columns, statements, sql) for columns, sql in held]
-        there = await self._ask(met)
-        holders: list[list[Holder]] = [[] for _ in changes]
-        holding = await self._ask([(statements, sql) for _, _, statements, sql in others])
-        for (n, columns, statements, _), rows in zip(others, holding, strict=True):
-            for values in rows:
-                row, writer = await self._found(statements, changes[n][1], values)
-                holders[n].append(Holder(columns, row, writer))
+        keys = [_met_by(change)[1] for _, change in changes]
+        places = _by_table([statements for statements, _ in changes])
+        by_table = {statements: _in_order(numbers, keys) for statements, numbers in places.items()}
+        there = await self._rows_there(changes, by_table)
+        holders = await self._holders(changes, by_table, there)
         found = []
-        for (statements, change), rows, of_change in zip(changes, there, holders, strict=True):
-            if not rows:
-                found.append(Met(None, holders=tuple(of_change)))
-                continue
-            same, *values = rows[0]
-            row, writer = await self._found(statements, change, values)
-            found.append(Met(row, unseen=not same, holders=tuple(of_change), writer=writer))
+        for n, held_by in enumerate(holders):
+            same, row, writer = there.get(n, (True, None, NOT_TOLD))
+            found.append(Met(row, unseen=not same, holders=tuple(held_by), writer=writer))
         return found
+
+    async def _rows_there(
+        self, changes: Sequence[tuple[Statements, DecideChange]], by_table: Mapping[Statements, Sequence[int]]
+    ) -> dict[int, _There]:
+        """Lock and read the rows of the changes' keys, by the number of the change."""
+        queries: list[tuple[Statements, Sql]] = []
+        of: list[Sequence[int]] = []
+        for statements, numbers in by_table.items():
+            met = [(statements, sql) for sql in statements.met([_met_by(changes[n][1]) for n in numbers])]
+            queries += met
+            of += [numbers] * len(met)
+        there: dict[int, _There] = {}
+        for numbers, rows in zip(of, await self._ask(queries), strict=True):
+            for number, same, *values in rows:
+                n = numbers[int(number)]
+                there[n] = (bool(same), *await self._found(*changes[n], values))
+        return there
+
+    async def _holders(
+        self,
+        changes: Sequence[tuple[Statements, DecideChange]],
+        by_table: Mapping[Statements, Sequence[int]],
+        there: Mapping[int, _There],
+    ) -> list[list[Holder]]:
+        """Lock and read the rows of other keys that hold unique values of the changes'.  Of a value that the row of the
+        change holds itself nobody asks."""
+        queries: list[tuple[Statements, Sql]] = []
+        of: list[tuple[Sequence[int], tuple[int, ...]]] = []
+        for statements, numbers in by_table.items():
+            wanted: list[Wanted] = []
+            wanting = []
+            for n in numbers:
+                if (after := changes[n][1].after) is not None:
+                    wanting.append(n)
+                    wanted.append((after, _met_by(changes[n][1])[1], there[n][1] if n in there else None))
+            for columns, sql in statements.others(wanted):
+                queries.append((statements, sql))
+                of.append((wanting, columns))
+        holders: list[list[Holder]] = [[] for _ in changes]
+        for (numbers, columns), rows in zip(of, await self._ask(queries), strict=True):
+            for number, *values in rows:
+                n = numbers[int(number)]
+                holders[n].append(Holder(columns, *await self._found(*changes[n], values)))
+        return holders
 
     async def _conclude(self, of: Sequence[tuple[Statements, DecideChange, Decision]]) -> None:
         """Keep what lost, and let the rows of the changes be told unless they stand as they came."""
-        queries: list[tuple[Statements, Sql]] = []
-        last: list[int] = []  # by change, which query is of its last key; -1: such a key cannot be here
+        lost = [(one, change, rows) for one, change, decision in of if (rows := lost_rows(change, decision))]
+        last = [(statements, _last_key(change)) for statements, change, _ in lost]
+        (stands,) = await self._by_key(last, _images)
+        kept = [
+            Kept(change.parked, rows, self._packed(statements, stands.get((statements, _last_key(change)))))
+            for statements, change, rows in lost
+        ]
+        self.statements += self._books.record(kept, self._effect.origin)
         for statements, change, decision in of:
-            at = -1
-            for key in keys_of(change.table, change.before, change.after):
-                try:
-                    queries.append((statements, statements.image(key)))
-                    at = len(queries) - 1
-                except self.unwritable:
-                    if not decision.verdict:
-                        raise
-                    at = -1
-            last.append(at)
-        images = await self._ask(queries)
-        for at, (statements, change, decision) in zip(last, of, strict=True):
             if decision.verdict:
                 self.tell(statements, keys_of(change.table, change.before, change.after))
-            stands = self._packed(statements, images[at]) if at >= 0 else None
-            rows = lost_rows(change, decision)
-            self.statements += self._books.record(change.parked, rows, stands, self._effect.origin)
 
-    def _packed(self, statements: Statements, rows: Sequence[Sequence[Any]]) -> bytes | None:
-        return packed(_named(statements.told, rows[0])) if rows else None
+    async def _by_key(
+        self,
+        of: Iterable[tuple[Statements, Row]],
+        *kinds: Callable[[Statements, Sequence[Row]], Iterable[Sql]],
+    ) -> list[dict[tuple[Statements, Row], Sequence[Any]]]:
+        """Ask for something of rows by their keys, of each kind; returns it by table and key.  Of a key that cannot be
+        here there is nothing."""
+        found: list[dict[tuple[Statements, Row], Sequence[Any]]] = [{} for _ in kinds]
+        by_table: dict[Statements, dict[Row, None]] = {}
+        for statements, key in of:
+            by_table.setdefault(statements, {})[key] = None
+        queries: list[tuple[Statements, Sql]] = []
+        places: list[tuple[int, Sequence[Row]]] = []
+        for statements, keys in by_table.items():
+            possible = self._possible(statements, list(keys))
+            for n, ask in enumerate(kinds):
+                asked = [(statements, sql) for sql in ask(statements, possible)]
+                queries += asked
+                places += [(n, possible)] * len(asked)
+        for (statements, _), (n, possible), rows in zip(queries, places, await self._ask(queries), strict=True):
+            for number, *values in rows:
+                found[n][statements, possible[int(number)]] = values
+        return found
+
+    def _possible(self, statements: Statements, keys: Sequence[Row]) -> Sequence[Row]:
+        """Returns those of the keys that can be at the target."""
+        try:
+            for _ in (*statements.images(keys), *statements.key_texts(keys)):
+                pass
+        except self.unwritable:
+            half = len(keys) // 2
+            return [key for some in (keys[:half], keys[half:]) if half for key in self._possible(statements, some)]
+        return keys
+
+    def _packed(self, statements: Statements, values: Sequence[Any] | None) -> bytes | None:
+        return None if values is None else packed(_named(statements.told, values))
 
     def tell(self, statements: Statements, keys: Sequence[Row]) -> None:
         """Let the rows with these keys be told."""
@@ -203,25 +262,55 @@ class RowsTold(ABC, Generic[Statements, Sql]):
     async def tell_all(self) -> None:
         """Tell rows as they stand: nothing is decided any more.  Of a key that cannot be here nothing is told.  Raises
         TableChanged: whoever reads the log asks for each column that the table has at that place."""
-        images: list[tuple[Statements, Sql]] = []
-        texts: list[tuple[Statements, Sql]] = []
-        ordinals: list[int] = []
-        for ordinal, (statements, key) in enumerate(self._told):
-            try:
-                image, text = statements.image(key), statements.key_texts(key)
-            except self.unwritable:
+        images, texts = await self._by_key(self._told, _images, _key_texts)
+        told: list[ToldRow] = []
+        for ordinal, place in enumerate(self._told):
+            if place not in texts:
                 continue
-            images.append((statements, image))
-            texts.append((statements, text))
-            ordinals.append(ordinal)
-        rows, keys = await self._ask(images), await self._ask(texts)
-        for (statements, _), ordinal, row, key_row in zip(images, ordinals, rows, keys, strict=True):
-            row_key = packed(_named(statements.key_names, key_row[0]))
+            statements, _ = place
+            row_key = packed(_named(statements.key_names, texts[place]))
             assert row_key is not None, "a table of such a feed has a key"
-            self.statements.append(self._tell(statements, ordinal, row_key, self._packed(statements, row)))
+            told.append(ToldRow(ordinal, statements.name, row_key, self._packed(statements, images.get(place))))
+        self._check_told(told)
+        self.statements += self._books.tell(self._effect.id, told)
         for statements in dict.fromkeys(statements for statements, _ in self._told):
             if new := set(await self._columns(statements)).difference(statements.told):
                 raise TableChanged(statements.name, new)
+
+
+def _by_table(of: Sequence[Statements]) -> dict[Statements, list[int]]:
+    """Returns the places of each table's."""
+    found: dict[Statements, list[int]] = {}
+    for n, statements in enumerate(of):
+        found.setdefault(statements, []).append(n)
+    return found
+
+
+def _in_order(numbers: Sequence[int], keys: Sequence[Row]) -> Sequence[int]:
+    """Returns these in the order of their keys: who locks rows in one order waits for no one who waits for them."""
+    try:
+        return sorted(numbers, key=lambda n: keys[n])
+    except TypeError:  # a text that is none, in bytes
+        return numbers
+
+
+def _met_by(change: DecideChange) -> tuple[Row | None, Row]:
+    """Returns the row that the change was made from, and the key under which it is looked for."""
+    image = change.before if change.before is not None else change.after
+    assert image is not None, "a change has an image"
+    return change.before, change.table.key_of(image)
+
+
+def _last_key(change: DecideChange) -> Row:
+    return keys_of(change.table, change.before, change.after)[-1]
+
+
+def _images(statements: ConflictQueries[Sql], keys: Sequence[Row]) -> Iterable[Sql]:
+    return statements.images(keys)
+
+
+def _key_texts(statements: ConflictQueries[Sql], keys: Sequence[Row]) -> Iterable[Sql]:
+    return statements.key_texts(keys)
 
 
 def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, str | bytes | None]:

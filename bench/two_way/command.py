@@ -11,6 +11,7 @@
 | live | what does each of these cost in processor time, at a steady rate? |
 | marks | how many bytes of the target's log does a batch with marks take, against one without? |
 | both | how many rows a second do both directions take at once, against one alone? |
+| crossed | and each of them after the other, where both sites have written the same rows? |
 | lags | how long until a spoke's change is at its arbiter, is told as seen, and until it has what that made of both? |
 | reopen | how long until a pair with a permit holds once its lines are cut, and applies once they are whole? |
 
@@ -35,11 +36,15 @@ from bench.e2e.setup import SERVERS, Setup
 from bench.e2e.suites import BETWEEN, SUITES, Suite
 from bench.harness.servers import Server
 from bench.outcome import RESULTS, Outcome
-from bench.two_way import both, lags, reopen, shown
+from bench.sites.topology import named
+from bench.two_way import both, crossed, lags, reopen, shown
 
 BELOW_GOAL: Final = 3
 RATE, SECONDS = 5_000.0, 10.0
 BOTH_CHANGES: Final = 100_000
+CROSSED_CHANGES: Final = 20_000
+CROSSED: Final = ("mysql-postgres", "mariadb-mysql", "postgres-mariadb")
+"""Pairs of which the first is the arbiter."""
 ROUNDS: Final = 3
 PROBES: Final = 60
 """Of each lag, a round."""
@@ -140,6 +145,23 @@ def _of_pairs(
     return found
 
 
+def crossed_rows(asked: Asked) -> tuple[str, bool]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    outcome = Outcome("two-way-crossed")
+    for name in CROSSED:
+        topology = named(name)
+        with contextlib.ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-crossed-")))
+            servers = {site: stack.enter_context(SERVERS[kind]()) for site, kind in topology.sites.items()}
+            outcome.on(servers)
+            changes, rounds = asked.changes or CROSSED_CHANGES, asked.rounds or ROUNDS
+            for one in crossed.rounds(topology, servers, folder, changes, rounds, asked.seed):
+                print(one, flush=True)
+                found.setdefault(name, []).append(dataclasses.asdict(one))
+    outcome.write({"pairs": found}, asked.folder)
+    return shown.crossed({"pairs": found}), True
+
+
 PARTS: Final[Mapping[str, Part]] = {
     "sites": compared("sites", shown.rates),
     "arbiter": compared("arbiter", shown.rates),
@@ -148,6 +170,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "both": both_ways,
     "lags": lag,
     "reopen": reopening,
+    "crossed": crossed_rows,
 }
 
 

@@ -89,3 +89,27 @@ def reopen(found: Found) -> str:
         middle = (f"{statistics.median(took):.2f}" for took in (held, flows, level))
         lines.append((pair, len(cuts), *middle, f"{max(level):.2f}"))
     return table(header, lines)
+
+
+def crossed(found: Found) -> str:
+    """Table of `bench.two_way.crossed`, in medians of the rounds."""
+    cost = "CPU ms a row, ours and the servers'"
+    header = ("pair, the arbiter first", "in conflict", "up, rows/s", cost, "down, rows/s", cost)
+    return table(header, [_crossed(pair, rounds) for pair, rounds in found["pairs"].items()])
+
+
+def _crossed(pair: str, rounds: list[Found]) -> list[str]:
+    part = statistics.median(one["conflicts"] / one["changes"] for one in rounds)
+    line = [pair, f"{part:.0%}"]
+    for name in ("up", "down"):
+        legs = [one[name] for one in rounds]
+        rate = statistics.median(leg["rows"] / leg["seconds"] for leg in legs)
+        ours, servers = (_cost(legs, of) for of in (("run", "capture"), ("source", "target")))
+        line += [f"{rate:,.0f}", f"{ours:.3f}, {servers:.3f}"]
+    return line
+
+
+def _cost(legs: list[Found], names: tuple[str, ...]) -> float:
+    """Milliseconds of processor time a row."""
+    used = (sum(leg["cpu_seconds"].get(name, 0.0) for name in names) / leg["rows"] for leg in legs)
+    return 1000 * statistics.median(used)

@@ -40,7 +40,7 @@ class BadRowSearch:
     `bad`: changes found bad in the present piece, with their errors; they are parked by its commit.  `orphans`: those
     found bad, in any piece, that only lack a row that they refer to.
     `refusals`: of the changes of the trial, where they are to be decided about: by the target as they came, then of
-    what was decided about the only one.
+    what was decided about the only one.  `untried`: no change of it was tried.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class BadRowSearch:
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
         self.orphans: dict[Change, None] = {}
+        self.untried = False
         self._lacks_parent = False
         self._suspects: set[Change] = set()
         self._clear: set[Change] = set()  # cut off, and not tried yet
@@ -78,6 +79,15 @@ class BadRowSearch:
             differs=options.replace or down,
             blind=down,
         )
+
+    def decide_untried(self, locks_of: Callable[[Sequence[Change]], Sequence[Locks]]) -> None:
+        """Has each change decided about, without a try."""
+        self.untried = True
+        self._suspects.update(self.piece)
+        _, pieces = parted(self.piece, locks_of(self.piece), self._suspects)
+        self._pieces = [*reversed(pieces)]
+        self._merged = False
+        self._reset()
 
     def _reset(self) -> None:
         self.bad: list[tuple[Change, str]] = []
@@ -154,7 +164,7 @@ class BadRowSearch:
         clear, behind = parted(piece, locks_of(piece), self._suspects)
         again = not self.in_order  # rows change meanwhile: what is shorter is less often late
         self._clear.difference_update(piece)
-        self._clear.update(clear)
+        self._clear.update(clear, *(part for part in behind if part[0] not in self._suspects))
         half = (len(clear) + 1) // 2 if again else len(clear)
         self._pieces.pop()
         self._pieces += [part for part in (*reversed(behind), clear[half:], clear[:half]) if part]

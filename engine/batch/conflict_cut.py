@@ -44,46 +44,58 @@ def parted(
 ) -> tuple[list[Change], list[list[Change]]]:
     """Parts changes in log order; returns the clear ones, and the others in pieces that follow each other.
 
-    A piece is of changes in conflict that share no lock, or of others alone."""
+    A piece is of changes in conflict that share no lock, or of others alone.  Each change is in the first piece of its
+    kind behind those that it shares a lock with, so there are as many pieces as a lock is handed on, and not as many as
+    the log goes from one kind to the other."""
     clear: list[Change] = []
-    behind: list[tuple[Change, Locks]] = []
+    layers: list[list[Change]] = []
     taken = _Taken()
     for change, own in zip(changes, locks, strict=True):
-        if change in suspects or taken.meets(own):
-            behind.append((change, own))
-            taken.add(own)
-        else:
-            clear.append(change)
-    return clear, list(_pieces(behind, suspects))
-
-
-def _pieces(changes: Sequence[tuple[Change, Locks]], suspects: Collection[Change]) -> Iterator[list[Change]]:
-    piece: list[Change] = []
-    taken = _Taken()
-    for change, own in changes:
         decided = change in suspects
-        alike = bool(piece) and (piece[-1] in suspects) is decided
-        if piece and not (alike and (not decided or (len(piece) < MOST_DECIDED and not taken.meets(own)))):
-            yield piece
-            piece, taken = [], _Taken()
-        piece.append(change)
-        taken.add(own)
-    if piece:
-        yield piece
+        behind = taken.last(own)
+        if behind is None and not decided:
+            clear.append(change)
+            continue
+        at = _layer(behind, decided)
+        taken.add(own, at)
+        while len(layers) <= at:
+            layers.append([])
+        layers[at].append(change)
+    return clear, list(_pieces(layers))
+
+
+def _layer(behind: int | None, decided: bool) -> int:
+    """Returns the layer of a change, those with an even number being of decisions.  `behind`: the last layer that it
+    shares a lock with."""
+    if behind is None:
+        return 0
+    if decided:
+        return behind + 2 - behind % 2
+    return behind if behind % 2 else behind + 1
+
+
+def _pieces(layers: Sequence[list[Change]]) -> Iterator[list[Change]]:
+    for number, layer in enumerate(layers):
+        most = len(layer) if number % 2 else MOST_DECIDED
+        yield from (layer[at : at + most] for at in range(0, len(layer), max(1, most)))
 
 
 class _Taken:
-    """Locks that some changes take."""
+    """Locks that some changes take, with the last layer that takes each: in either way, and for itself alone."""
 
     def __init__(self) -> None:
-        self._modes: dict[Digest, bool] = {}
+        self._last: dict[Digest, int] = {}
+        self._alone: dict[Digest, int] = {}
 
-    def meets(self, locks: Locks) -> bool:
-        """Returns whether who takes these must follow."""
-        modes = self._modes
-        return any(key in modes and (alone or modes[key]) for key, alone in locks)
+    def last(self, locks: Locks) -> int | None:
+        """Returns the last layer that who takes these must follow, or be in; None: there is none."""
+        found = [(self._last if alone else self._alone).get(key, -1) for key, alone in locks]
+        last = max(found, default=-1)
+        return None if last < 0 else last
 
-    def add(self, locks: Locks) -> None:
-        """Adds the locks of a change."""
+    def add(self, locks: Locks, layer: int) -> None:
+        """Adds the locks of a change of this layer."""
         for key, alone in locks:
-            self._modes[key] = alone or self._modes.get(key, False)
+            self._last[key] = max(layer, self._last.get(key, -1))
+            if alone:
+                self._alone[key] = max(layer, self._alone.get(key, -1))

@@ -15,6 +15,7 @@ from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
 from tidelock.engine.batch.commit_times import CommitTimes
 from tidelock.engine.batch.conflict_cut import Suspect
+from tidelock.engine.batch.contention import Contention
 from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 from tidelock.engine.batch.lock_waits import LockWaits, look
 from tidelock.engine.batch.merge import Ranks
@@ -88,6 +89,7 @@ class BatchScheduler:
         self._emit = emit
         self._batches: dict[EffectId, InFlightBatch] = {}  # by the id under which each was sent last
         self._backoff = Backoff()
+        self._contention = Contention(options)
         self.order = CommitOrder(options) if options.atomic else LaneOrder(options)
         self.retable(tables)
 
@@ -164,6 +166,9 @@ class BatchScheduler:
                 if segments[0].provenance is not LOCAL:
                     origin = segments[0].provenance.origin
                     batch.provenance = Provenance(origin, least([s.provenance.seen for s in segments]))
+                if self._contention.high:
+                    batch.search = BadRowSearch.under(self._options, changes)
+                    batch.search.decide_untried(self.dispatcher.keys_of)
                 self._send(batch)
         if retries and not self.rows and not self.streaming:
             self.parked_retry.send(self.now)
@@ -239,6 +244,8 @@ class BatchScheduler:
         if self.parked_retry.awaits_parents:
             self.parked_retry.arrived(batch.covered, but=batch.parked)
         self._count(batch.effect.rows)
+        if batch.search is None or batch.search.untried:
+            self._contention.note(batch.effect.rows, sum(bool(answer.conflicts) for answer in decided))
         batch.tries, batch.hindrance = 0, None
         if batch.search is not None:
             batch.search.succeeded()
@@ -327,7 +334,10 @@ class BatchScheduler:
         del self._batches[id_]
         if batch.search is None:
             batch.search = BadRowSearch.under(self._options, batch.changes)
-        if not (batch.search.cut(suspects, self.dispatcher.keys_of) or batch.search.decides_about(failure)):
+        tried = len(batch.search.piece)
+        if batch.search.cut(suspects, self.dispatcher.keys_of):
+            self._contention.note(tried, len(suspects))
+        elif not batch.search.decides_about(failure):
             batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
         batch.turn.phase = Phase.RUNNING
         self._send(batch)

@@ -40,9 +40,10 @@ class Target:
         self.decided: list[Change] = []
         self.transactions = 1
 
-    def work_off(self, search: BadRowSearch, locks: dict[Change, Locks]) -> None:
-        """Begins after the whole batch has failed."""
-        self.refuse(search, locks)
+    def work_off(self, search: BadRowSearch, locks: dict[Change, Locks], *, tried: bool = True) -> None:
+        """Begins after the whole batch has failed, where it was tried."""
+        if tried:
+            self.refuse(search, locks)
         while not search.finished:
             self.transactions += 1
             assert self.transactions < 3000, "it comes to an end"
@@ -83,7 +84,11 @@ def test_what_follows_a_change_in_conflict_is_not_clear(data: st.DataObject) -> 
     suspects = set(data.draw(st.lists(st.sampled_from(changes), max_size=6)))
     clear, behind = parted(changes, locks, suspects)
     assert not suspects & set(clear)
-    assert [c for piece in behind for c in piece] == [c for c in changes if c not in clear], "in log order"
+    order = [c for piece in behind for c in piece]
+    assert sorted(order, key=changes.index) == [c for c in changes if c not in clear]
+    for at, one in enumerate(order):
+        for other in order[:at]:
+            assert other.number < one.number or not share(locks[one.number], locks[other.number])
     must = dict.fromkeys(range(len(changes)), False)
     for n, one in enumerate(changes):
         must[n] = one in suspects or any(must[m] and share(locks[n], locks[m]) for m in range(n))
@@ -93,6 +98,29 @@ def test_what_follows_a_change_in_conflict_is_not_clear(data: st.DataObject) -> 
         assert all(decided) or not any(decided)
         together = [locks[c.number] for c in piece] if decided[0] else []
         assert not any(share(a, b) for n, a in enumerate(together) for b in together[:n]), "decided about apart"
+
+
+def test_there_are_as_many_pieces_as_a_lock_is_handed_on() -> None:
+    """Each second change is in conflict, and the one behind it is of the same row."""
+    changes = log(60)
+    clear, behind = parted(changes, [[(c.number // 2, True)] for c in changes], set(changes[::2]))
+    assert not clear and behind == [changes[::2], changes[1::2]]
+
+
+@given(data=st.data())
+def test_what_is_decided_about_untried_keeps_the_order_of_its_locks(data: st.DataObject) -> None:
+    changes = log(data.draw(st.integers(1, 14)))
+    locks: dict[Change, Locks] = {one: data.draw(LOCKS) for one in changes}
+    some = st.lists(st.sampled_from(changes), max_size=6, unique=True)
+    target = Target(data.draw(some), [], data.draw(some))
+    search = BadRowSearch.under(Options(direction="up"), changes)
+    search.decide_untried(lambda some: [locks[c] for c in some])
+    target.work_off(search, locks, tried=False)
+    assert sorted(target.covered, key=changes.index) == changes
+    for later, one in enumerate(target.covered):
+        for other in target.covered[:later]:
+            assert other.number < one.number or not share(locks[one], locks[other])
+    assert set(changes) - set(target.firm) <= set(target.decided)
 
 
 @pytest.mark.parametrize("told", [True, False])

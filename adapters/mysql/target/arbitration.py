@@ -3,14 +3,17 @@
 Such a batch is one transaction as any other, its receipt first, but it looks before it writes: the rows that a change
 meets are locked and read, then written; all that is told is read last, as it stands.
 
-It runs at REPEATABLE READ, where a locking read that finds nothing locks the gap in its index: so nobody can insert a
-row that was looked for and not found, before the transaction commits.
+What is told must be true when the transaction commits.  A row that is there is locked.  That there is none is certain
+only at REPEATABLE READ, where a locking read that finds nothing locks the gap in its index, so that nobody inserts one.
+Two that have locked one gap and then insert there wait for each other, and where many decide at once most would.  So a
+batch is tried at READ COMMITTED, where a row that was inserted meanwhile is a duplicate and all is decided anew; if
+it must tell that there is no row, or meets such rows again and again, it runs again at REPEATABLE READ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
 from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
@@ -22,10 +25,11 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, outcome
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.schema.log_spelling import NotSpelled
+from tidelock.adapters.target.conflict_records import ToldRow
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged, told_failure
 from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.model.records import Row
@@ -35,7 +39,13 @@ from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, Decided
 from tidelock.engine.protocol.steps import DecideChange, Step
 from tidelock.engine.two_way.conflicts import NOT_TOLD, Writer
 
-_GAPS_ARE_LOCKED = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
+_GAPS_ARE_LOCKED = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"  # the next one alone
+ATTEMPTS: Final = 3
+"""Decisions of a batch whose rows others insert meanwhile, before nobody is let."""
+
+
+class _Uncertain(Exception):
+    """There is no row to tell, and somebody may insert one."""
 
 
 class Arbitration:
@@ -63,10 +73,14 @@ class Arbitration:
 
     async def apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchFailed:
         """Apply such a batch."""
-        deadlocks = 0
+        deadlocks = duplicates = 0
+        certain = bool(effect.told)
         while True:
             try:
-                found = await self._attempt(lane, effect)
+                found = await self._attempt(lane, effect, certain=certain)
+            except _Uncertain:
+                await lane.leave()
+                certain = True
             except CommittedBefore:
                 await lane.leave()
                 return await self._committed_before(lane, effect)
@@ -75,6 +89,10 @@ class Arbitration:
                 return BatchFailed(effect.id, told_failure(error))
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
+                if not certain and is_duplicate(error):
+                    duplicates += 1
+                    certain = duplicates == ATTEMPTS
+                    continue
                 deadlocks += 1
                 if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX:
                     return BatchFailed(effect.id, outcome(error))
@@ -92,13 +110,13 @@ class Arbitration:
         self._audit.add(effect.id)
         return BatchCommitted(effect.id, decided=tuple(found))
 
-    async def _attempt(self, lane: Lane, effect: ApplyBatch) -> list[Decided]:
+    async def _attempt(self, lane: Lane, effect: ApplyBatch, *, certain: bool) -> list[Decided]:
         session = await lane.ready()
-        await session.ask(_GAPS_ARE_LOCKED)
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered, effect.origin, effect.seen)
-        batch = BatchScript(session, self._statements, receipt, self._checked)
+        before = _GAPS_ARE_LOCKED if certain else b""
+        batch = BatchScript(session, self._statements, receipt, self._checked, before=before)
         await batch.run(effect.steps)
-        work = _Work(session, batch, self._conflicts, effect)
+        work = _Work(session, batch, self._conflicts, effect, certain)
 
         def statements_of(table: Binding) -> ConflictStatements:
             return self._tables.of(table, session.dialect, session.packet_bytes)
@@ -113,17 +131,17 @@ class Arbitration:
 
 
 class _Work(RowsTold[ConflictStatements, bytes]):
-    """One transaction that decides or tells."""
+    """One transaction that decides or tells.  `certain`: nobody can insert a row that is not there."""
 
     unwritable = Unwritable
 
     def __init__(
-        self, session: TargetSession, batch: BatchScript, conflicts: ConflictSql, effect: ApplyBatch
+        self, session: TargetSession, batch: BatchScript, conflicts: ConflictSql, effect: ApplyBatch, certain: bool
     ) -> None:
         super().__init__(conflicts, effect)
+        self._certain = certain
         self._session = session
         self.batch = batch
-        self._conflicts = conflicts
 
     async def _ask(self, queries: Sequence[tuple[ConflictStatements, bytes]]) -> list[Sequence[Sequence[Any]]]:
         return [answer.rows for answer in await self.batch.ask_all(queries)]
@@ -137,8 +155,9 @@ class _Work(RowsTold[ConflictStatements, bytes]):
         for step in steps:
             await self.batch.write(step)
 
-    def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> bytes:
-        return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)
+    def _check_told(self, rows: Sequence[ToldRow]) -> None:
+        if not self._certain and any(row.image is None for row in rows):
+            raise _Uncertain
 
     async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
         await self.batch.rows(statements, [statements.no_rows()])

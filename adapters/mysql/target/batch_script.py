@@ -84,14 +84,17 @@ class BatchScript:
         receipt: bytes = b"",
         checked: Callable[[Binding], CheckedStatements] | None = None,
         record: Callable[[Displaced], bytes] | None = None,
+        before: bytes = b"",
     ) -> None:
-        """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come."""
+        """`checked`: the statements of steps that look at rows first (`Step.checks`), where such may come.  `before`: a
+        statement that goes ahead of the receipt."""
         self.replaced: list[str] = []
         self._session = session
         self._statements = statements
         self._checked = checked
         self._record = record
         self._receipt = receipt
+        self._before = [before] if before else []
         self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
 
     async def run(self, steps: Sequence[Step]) -> None:
@@ -179,16 +182,18 @@ class BatchScript:
     async def _send(self, packet: list[_Waiting]) -> list[Answer]:
         """Returns no answers where rows had to be overwritten instead; what was behind them waits again."""
         receipt, self._receipt = self._receipt, b""
+        before, self._before = self._before, []
         try:
-            answers = await self._session.run([w.sql for w in packet])
-        except StatementFailed as failed:
+            answers = await self._session.run([*before, *(w.sql for w in packet)])
+        except StatementFailed as error:
+            failed = StatementFailed(error.answers[len(before) :], error.error) if before else error
             if receipt:
                 _check_receipt(failed.answers, failed)
             await self._overwrite_instead(packet, failed)
             return []
         if receipt:
-            _check_receipt(answers, None)
-        return answers
+            _check_receipt(answers[len(before) :], None)
+        return answers[len(before) :]
 
     def _packet(self) -> list[_Waiting]:
         """Take as many waiting statements as fit into one packet, at least one."""
@@ -335,14 +340,18 @@ class BatchScript:
         return [row for a in await self._answers(statements, sqls) for row in a.rows]
 
     async def ask_all(self, queries: Sequence[tuple[TableStatements, bytes]]) -> list[Answer]:
-        """Send what waits, then these queries together; returns an answer for each."""
-        await self.flush()
+        """Send what waits and these queries together; returns an answer for each."""
+        if not queries:
+            return []
+        if any(waiting.instead for waiting in self._waiting):
+            await self.flush()
+        before = len(self._waiting)
         for statements, sql in queries:
             self.add(sql, str(statements.table.name))
         answers: list[Answer] = []
         while self._waiting:
             answers += await self._send(self._packet())
-        return answers
+        return answers[before:]
 
     async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:
         answers = []

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from tidelock.adapters.bookkeeping.tables import CONFLICTS, VERDICTS, quote
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
-from tidelock.adapters.target.conflict_records import LostRow
+from tidelock.adapters.target.conflict_records import Kept, LostRow, ToldRow, grouped
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.model.origin import Origin, spelled
-from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Decided
 from tidelock.engine.protocol.steps import ParkedRow
@@ -30,33 +29,39 @@ class ConflictSql:
         self._mine = f"feed={text(feed)} AND grp={group:d}"
         self._sites = sites
 
-    def record(
-        self, place: ParkedRow, rows: Sequence[LostRow], stands: bytes | None, origin: Origin | None
-    ) -> Iterator[bytes]:
-        """Keep what lost.  `place`: of the change.  A change that is decided again is kept once."""
+    def record(self, kept: Sequence[Kept], origin: Origin | None) -> Iterator[bytes]:
+        """Keep what lost.  A change that is decided again is kept once."""
         came_by = origin or (self._sites.local if self._sites is not None else None)
-        path = spelled(came_by.path) if came_by is not None else ""
-        for row in rows:
-            values = ",".join(
-                (
-                    self._values,
-                    text(place.source),
-                    f"{place.number:d},{place.ordinal:d},{row.entry:d}",
-                    *map(text, (place.schema, place.table, place.key, row.type, row.outcome)),
-                    f"{row.incoming:d}",
-                    _blob(row.lost),
-                    _blob(stands),
-                    text(path),
-                )
-            )
-            insert = f"INSERT INTO {self._place}.{CONFLICTS} ({_KEPT}) VALUES ({values})"
+        path = text(spelled(came_by.path) if came_by is not None else "")
+        values = [self._kept(one, row, path) for one in kept for row in one.rows]
+        for some in grouped(values):
+            insert = f"INSERT INTO {self._place}.{CONFLICTS} ({_KEPT}) VALUES {','.join(some)}"
             yield f"{insert} ON DUPLICATE KEY UPDATE feed=feed".encode("utf-8", "replace")
 
-    def tell(self, id: EffectId, ordinal: int, table: TableName, key: bytes, image: bytes | None) -> bytes:
-        """Tell a row to the spoke; `image`: None where there is none."""
-        place = f"{id.epoch:d},{id.counter:d},{ordinal:d},{text(table.schema)},{text(table.table)}"
-        values = f"{self._values},{place},{blob(key)},{_blob(image)}"
-        return f"INSERT INTO {self._place}.{VERDICTS} ({_TOLD}) VALUES ({values})".encode()
+    def _kept(self, one: Kept, row: LostRow, path: str) -> str:
+        place = one.place
+        values = (
+            self._values,
+            text(place.source),
+            f"{place.number:d},{place.ordinal:d},{row.entry:d}",
+            *map(text, (place.schema, place.table, place.key, row.type, row.outcome)),
+            f"{row.incoming:d}",
+            _blob(row.lost),
+            _blob(one.stands),
+            path,
+        )
+        return f"({','.join(values)})"
+
+    def tell(self, id: EffectId, rows: Sequence[ToldRow]) -> Iterator[bytes]:
+        """Tell rows to the spoke."""
+        of = f"{self._values},{id.epoch:d},{id.counter:d}"
+        values = [
+            f"({of},{row.ordinal:d},{text(row.table.schema)},{text(row.table.table)},{blob(row.key)},"
+            f"{_blob(row.image)})"
+            for row in rows
+        ]
+        for some in grouped(values):
+            yield f"INSERT INTO {self._place}.{VERDICTS} ({_TOLD}) VALUES {','.join(some)}".encode()
 
     async def decided_before(self, session: TargetSession, place: ParkedRow) -> Decided:
         """Read what was decided about the change of a batch that is committed."""

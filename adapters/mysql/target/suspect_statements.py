@@ -26,7 +26,7 @@ class SuspectStatements(CheckedStatements):
         texts = joined(texts, self._rows(self._render_was, befores)) if self.compared else texts
         legs = [self._key_leg(), *(f"NULL AS tide_was{i}" for i in self.compared)]
         tail = f"{self._old()} ON {self._join()}{self._as_before('tide_old')}"
-        yield from self._numbers(legs, _numbered(texts, range(len(texts))), tail)
+        yield from self._numbers(legs, numbered(texts, range(len(texts))), tail)
 
     def there(self, keys: Sequence[Row]) -> Iterator[bytes]:
         """Queries for the keys that are there."""
@@ -53,14 +53,15 @@ class SuspectStatements(CheckedStatements):
             other = f"NOT ({' AND '.join(same[i] for i in key)})"
             place = f"{self._name} tide_old FORCE INDEX ({identifier(unique.name)})"
             tail = f"{place} ON {' AND '.join(same[i] for i in positions)} WHERE {other}"
-            yield from self._numbers(legs, _numbered(texts, wanting), tail)
+            yield from self._numbers(legs, numbered(texts, wanting), tail)
 
-    def _numbers(self, legs: Sequence[str], texts: Sequence[str], tail: str) -> Iterator[bytes]:
+    def _numbers(self, legs: Sequence[str], texts: Sequence[str], tail: str, asked: str = "") -> Iterator[bytes]:
+        """`asked`: more columns, each behind a comma."""
         leg = f"SELECT {','.join(legs)},NULL AS n FROM {self._name} WHERE FALSE"
-        head = f"SELECT tide_new.n FROM ({leg} UNION ALL VALUES {self._row}"
+        head = f"SELECT tide_new.n{asked} FROM ({leg} UNION ALL VALUES {self._row}"
         return self._cut(head, f",{self._row}", texts, f") tide_new STRAIGHT_JOIN {tail}")
 
 
-def _numbered(texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
+def numbered(texts: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """Puts a number behind each row `(…)`."""
     return [f"{text[:-1]},{n})" for text, n in zip(texts, numbers, strict=True)]

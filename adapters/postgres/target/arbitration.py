@@ -19,7 +19,7 @@ from tidelock.adapters.postgres.target.batch_script import BatchScript
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit, LostCommits
 from tidelock.adapters.postgres.target.conflict_bookkeeping import ConflictSql
-from tidelock.adapters.postgres.target.conflict_statements import ConflictStatements, together
+from tidelock.adapters.postgres.target.conflict_statements import ConflictStatements
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.lane import Lane
 from tidelock.adapters.postgres.target.outcomes import outcome
@@ -27,6 +27,7 @@ from tidelock.adapters.postgres.target.row_writers import WritersSql
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.adapters.schema.log_spelling import NotSpelled
+from tidelock.adapters.target.conflict_records import ToldRow
 from tidelock.adapters.target.rows_told import RowsTold, TableChanged, told_failure
 from tidelock.adapters.target.statements_by_table import StatementsByTable
 from tidelock.engine.model.records import Row
@@ -153,14 +154,7 @@ class _Work(RowsTold[ConflictStatements, str]):
         self._certain = certain
 
     async def _ask(self, queries: Sequence[tuple[ConflictStatements, str]]) -> list[Sequence[Sequence[Any]]]:
-        found: list[list[Sequence[Any]]] = [[] for _ in queries]
-        of_table: dict[ConflictStatements, list[int]] = {}
-        for n, (statements, _) in enumerate(queries):
-            of_table.setdefault(statements, []).append(n)
-        for places in of_table.values():  # columns of one table have the same types
-            for number, *values in await self._session.connection.fetch(together([queries[n][1] for n in places])):
-                found[places[number]].append(values)
-        return list(found)
+        return [await self._session.connection.fetch(sql) for _, sql in queries]
 
     async def _found(
         self, statements: ConflictStatements, change: DecideChange, values: Sequence[Any]
@@ -179,10 +173,9 @@ class _Work(RowsTold[ConflictStatements, str]):
             written = self._script.steps.of(steps, careful=True)
             await self._session.run([*written, "SET CONSTRAINTS ALL IMMEDIATE"])
 
-    def _tell(self, statements: ConflictStatements, ordinal: int, row_key: bytes, image: bytes | None) -> str:
-        if image is None and not self._certain:
+    def _check_told(self, rows: Sequence[ToldRow]) -> None:
+        if not self._certain and any(row.image is None for row in rows):
             raise _Uncertain
-        return self._conflicts.tell(self._effect.id, ordinal, statements.name, row_key, image)
 
     async def _columns(self, statements: ConflictStatements) -> Sequence[str]:
         return [str(row[0]) for row in await self._session.connection.fetch(statements.columns())]

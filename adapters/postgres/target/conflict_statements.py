@@ -1,7 +1,7 @@
 """The SQL by which a change is decided about: what it meets, and rows as they are told to a spoke.
 
 Rows that are met are spelled as the change's log does (`read_back`); rows that are told, as this database's own log
-does.  All are locked.
+does.  All are locked.  They are found by a join with the rows of a list, whose place each begins with.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
 from tidelock.adapters.postgres.target.read_back import asked, reader
-from tidelock.adapters.postgres.target.statements import identifier, output_text
+from tidelock.adapters.postgres.target.statements import STATEMENT_ROWS, identifier, output_text
 from tidelock.adapters.postgres.target.values import ZeroDates
-from tidelock.adapters.target.told_uniques import told_uniques
+from tidelock.adapters.target.told_uniques import Wanted, told_uniques, wanting
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 
@@ -51,48 +51,75 @@ class ConflictStatements(CheckedStatements):
         """Keep everybody else from writing to the table until the transaction ends."""
         return f"LOCK TABLE {self.table} IN SHARE ROW EXCLUSIVE MODE"
 
-    def met(self, before: Row | None, key: Row) -> str:
-        """Query of the row with this key, behind whether it is as before, and the transaction that wrote it."""
-        same = [self._is_same(i, self._compared_literal(before, i)) for i in self._compared] if before else []
-        condition = " AND ".join(same) or "true"
-        found = f"SELECT {condition}, t.xmin::text, {self._asked} FROM {self.table} AS t"
-        return f"{found} WHERE {self.keyed(key)} FOR UPDATE"
+    def met(self, asked: Sequence[tuple[Row | None, Row]]) -> Iterator[str]:
+        """Queries of the rows with these keys, each behind whether it is as before, where a row before is given, and
+        the transaction that wrote it."""
+        told = f"t.xmin::text, {self._asked}"
+        befores = [(n, before) for n, (before, _) in enumerate(asked) if before is not None]
+        condition = " AND ".join(self._same({})) or "true"
+        for part in self._cut_numbered(befores):
+            rows = [row for _, row in part]
+            columns = [("b", i, self._array(rows, i)) for i in (*self.binding.key, *self._compared)]
+            yield self._locked([n for n, _ in part], columns, f"{condition}, {told}", self._by_key("b"))
+        absent = [(n, key) for n, (before, key) in enumerate(asked) if before is None]
+        for number in range(0, len(absent), STATEMENT_ROWS):
+            numbers, keys = zip(*absent[number : number + STATEMENT_ROWS], strict=True)
+            yield self._locked(numbers, self._key_columns("b", keys), f"true, {told}", self._by_key("b"))
 
-    def others(self, row: Row, key: Row) -> Iterator[tuple[tuple[int, ...], str]]:
-        """Queries of the rows of other keys than `key` that hold a unique value of `row`, each with its columns.
+    def others(self, wanted: Sequence[Wanted]) -> Iterator[tuple[tuple[int, ...], str]]:
+        """Queries of the rows of other keys that hold a unique value of these, each with its columns; they come behind
+        the transaction that wrote them."""
+        for unique, positions in told_uniques(self.binding):
+            held = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in positions)
+            asked = [(n, wanted[n][0]) for n in wanting(self.binding, unique, positions, wanted)]
+            for part in self._cut_numbered(asked):
+                numbers, rows = [n for n, _ in part], [row for _, row in part]
+                columns = [("c", i, self._array(rows, i)) for i in positions]
+                columns += self._key_columns("b", [wanted[n][1] for n in numbers])
+                condition = f"{held} AND NOT ({self._by_key('b')})"
+                yield positions, self._locked(numbers, columns, f"t.xmin::text, {self._asked}", condition)
 
-        They come behind the transaction that wrote them."""
-        for _, positions in told_uniques(self.binding):
-            if any(row[i] is None for i in positions):
-                continue
-            held = " AND ".join(f"t.{self._quoted[i]} = {self._compared_literal(row, i)}" for i in positions)
-            other = f"{held} AND NOT ({self.keyed(key)})"
-            yield positions, f"SELECT t.xmin::text, {self._asked} FROM {self.table} AS t WHERE {other} FOR UPDATE"
+    def _cut_numbered(self, rows: Sequence[tuple[int, Row]]) -> Iterator[Sequence[tuple[int, Row]]]:
+        start = 0
+        for part in self._cut([row for _, row in rows]):
+            yield rows[start : start + len(part)]
+            start += len(part)
+
+    def _key_columns(self, alias: str, keys: Sequence[Row]) -> list[tuple[str, int, str]]:
+        columns = zip(self.binding.key, self._columns(list(keys), self.binding.key), strict=True)
+        return [(alias, i, literals.array(self._names[i], texts)) for i, texts in columns]
+
+    def _locked(
+        self, numbers: Sequence[int], columns: Sequence[tuple[str, int, str]], asked: str, condition: str
+    ) -> str:
+        """Query of the rows that the condition finds, locked, each behind its number."""
+        typed = ", ".join(f"{text}::{self._element(i)}[]" for _, i, text in columns)
+        names = ", ".join(f"{alias}{i}" for alias, i, _ in columns)
+        source = f"unnest({typed}, {literals.numbers(numbers)}::int[]) AS s({names}, number)"
+        return f"SELECT s.number, {asked} FROM {source} JOIN {self.table} AS t ON {condition} FOR UPDATE OF t"
 
     def row(self, texts: Sequence[Any]) -> Row:
         """Return the row as the change's log spells it.  Raises NotSpelled."""
         return tuple(read(text) for read, text in zip(self._readers, texts, strict=True))
 
-    def image(self, key: Row) -> str:
-        """Query of the row with this key as this database's log has it, its columns as `told`."""
-        return f"SELECT {self._told} FROM {self.table} AS t WHERE {self.keyed(key)} FOR UPDATE"
+    def images(self, keys: Sequence[Row]) -> Iterator[str]:
+        """Queries of the rows with these keys as this database's log has them, their columns as `told`."""
+        for start in range(0, len(keys), STATEMENT_ROWS):
+            part = keys[start : start + STATEMENT_ROWS]
+            numbers = range(start, start + len(part))
+            yield self._locked(numbers, self._key_columns("b", part), self._told, self._by_key("b"))
 
-    def key_texts(self, key: Row) -> str:
-        """Query of the key's values as this database's log has them, there or not."""
-        columns = self._columns([key], self.binding.key)
-        texts = [
-            _logged(self._targets[i].type, f"{literals.elements(self._names[i], v)[0]}::{self._targets[i].type}")
-            for i, v in zip(self.binding.key, columns, strict=True)
-        ]
-        return f"SELECT {', '.join(texts)}"
-
-
-def together(queries: Sequence[str]) -> str:
-    """Returns one query of several that have columns of the same types: their rows, each behind its query's number.
-
-    Each is a query of its own behind FROM, as PostgreSQL locks no rows of a UNION."""
-    numbered = (f"SELECT {n} AS number, q.* FROM ({query}) AS q" for n, query in enumerate(queries))
-    return " UNION ALL ".join(numbered)
+    def key_texts(self, keys: Sequence[Row]) -> Iterator[str]:
+        """Queries of the keys' values as this database's log has them, there or not."""
+        for start in range(0, len(keys), STATEMENT_ROWS):
+            part = keys[start : start + STATEMENT_ROWS]
+            columns = self._key_columns("b", part)
+            typed = ", ".join(f"{text}::{self._element(i)}[]" for _, i, text in columns)
+            names = ", ".join(f"{alias}{i}" for alias, i, _ in columns)
+            types = [(i, self._targets[i].type) for i in self.binding.key]
+            texts = ", ".join(_logged(type, f"{self._typed(i, 'b')}::{type}") for i, type in types)
+            numbers = literals.numbers(range(start, start + len(part)))
+            yield f"SELECT s.number, {texts} FROM unnest({typed}, {numbers}::int[]) AS s({names}, number)"
 
 
 def _logged(type: str, value: str) -> str:
