@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from bench.harness.rig import Rig, until
+from bench.harness.served import TOKEN, served
 from bench.harness.servers import Server
-from tests.adapters.test_api_serve import SECONDS, TOKEN, served
 
 pytestmark = pytest.mark.proof
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-api" / "bin" / "schemathesis"
 EXAMPLES = 15
+SECONDS = 60.0
 CONFIG = """\
 headers = {{ Authorization = "Bearer {token}" }}
 continue-on-failure = true
@@ -49,7 +50,8 @@ def test_what_is_answered_is_what_the_document_says(
     assert PROGRAM.exists(), "`make proof` installs schemathesis into .venv-api"
     rig = make_rig(mariadb, postgres, "api", lanes=2)
     rig.table("t", "id int PRIMARY KEY, n int")
-    with served(rig, tmp_path) as api:
+    with served(tmp_path, rig) as serving:
+        api = serving.api(rig.name)
         rig.at_target("ALTER TABLE t ADD CHECK (n < 100)")
         rig.at_source("INSERT INTO t VALUES (1, 500), (2, 2)")
         until(lambda: api.failed_rows() == 1, "a failed row", SECONDS)
