@@ -116,6 +116,16 @@ async def test_images_without_blobs(
         look(feed.source_url, patterns, earliest=False)
 
 
+async def test_a_target_whose_log_takes_statements(to_mysql: Place, mysql: MySql, setting: Any) -> None:
+    """A run ended there with an error of the server's."""
+    to_mysql.both()
+    setting(mysql, "binlog_format", "STATEMENT")
+    found = only(await to_mysql.findings(), "target-binlog-format")
+    assert found.level == "error"
+    mysql.execute(found.hint.partition(";")[0])
+    assert await to_mysql.findings() == []
+
+
 async def test_no_log(make_mariadb: Callable[..., MariaDb], postgres: Postgres) -> None:
     place = Place(make_mariadb(extra=["--skip-log-bin"]), postgres, "postgres")
     place.both()

@@ -59,3 +59,19 @@ def test_what_left_the_publication_while_the_feed_stood_still(
     insert(rig, 31, 35)
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.parametrize("change", ["ADD ATTRIBUTE c int", "DROP ATTRIBUTE b"])
+def test_a_composite_type_that_is_changed(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres, change: str
+) -> None:
+    """All rows that have it say something else then, and no message tells it."""
+    rig = make_rig(source, postgres, "composite")
+    rig.at_source("CREATE TYPE pair AS (a int, b int)", "CREATE TABLE item (id int PRIMARY KEY, p pair[])")
+    assert rig.command("init", "@", "--apply").code == 0
+    rig.tables = ["item"]
+    rig.at_source("""INSERT INTO item VALUES (1, '{"(1,2)"}')""")
+    rig.catch_up()
+    rig.at_source(f"ALTER TYPE pair {change}")
+    assert_halted(rig, "a composite type has other attributes", "tidelock ddl done")
+    way_out(rig, f"ALTER TYPE {rig.schema}.pair {change}")

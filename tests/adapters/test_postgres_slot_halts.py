@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from bench.harness.rig import Rig, until
-from bench.harness.servers import Postgres, Standby, StrangePostgres
+from bench.harness.servers import MariaDb, Postgres, Standby, StrangePostgres
 from bench.harness.servers.place import give
 from tests.adapters.postgres_feed import (
     ELSEWHERE,
@@ -278,6 +278,23 @@ def test_a_server_put_back_from_a_copy_of_its_disk_halts(
         assert end_of_log(source) > stood + (1 << 16)
     assert_halted(rig, "is not the one", "put back from a backup")
     assert count(rig) == 3100
+
+
+def test_a_source_of_another_kind_halts(
+    make_rig: Callable[..., Rig], source: Postgres, mariadb: MariaDb, postgres: Postgres
+) -> None:
+    """What is kept of the log of the one means nothing in that of the other."""
+    rig = made(make_rig, source, postgres, "kind")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    mariadb.execute(f"CREATE DATABASE {rig.schema}")
+    mariadb.execute(f"CREATE TABLE {rig.schema}.item (id int PRIMARY KEY, name text, amount numeric(10,2))")
+    rig.source_url = mariadb.url()
+    assert_halted(rig, "is a place in the log of a PostgreSQL server", "correct `source`")
+    rig.source_url = rig.source_place
+    insert(rig, 11, 12)
+    rig.catch_up()
+    rig.assert_exact()
 
 
 def test_a_table_that_the_publication_lacks_halts(

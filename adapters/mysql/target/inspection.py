@@ -126,7 +126,23 @@ class MySqlTarget:
         return all(self._grants.on_table(r, TableName(schema, t)) for t in lacking.columns for r in rights)
 
     async def durability(self) -> list[Finding]:
-        """Find settings with which a commit that was reported can be lost."""
+        """Find settings with which a commit that was reported can be lost, or nothing can be written at all."""
+        return [*await self._log_format(), *await self._flushing()]
+
+    async def _log_format(self) -> list[Finding]:
+        ((log, format_),) = await self._server.ask("SELECT @@GLOBAL.log_bin, @@GLOBAL.binlog_format")
+        if not int(log) or str(format_).upper() != "STATEMENT":
+            return []
+        return [
+            error(
+                "target-binlog-format",
+                f"{self._endpoint} has binlog_format=STATEMENT, under which it refuses what runs READ COMMITTED, as a "
+                "feed does",
+                "SET GLOBAL binlog_format = ROW;",
+            )
+        ]
+
+    async def _flushing(self) -> list[Finding]:
         rows = await self._server.ask("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
         if int(rows[0][0]) == 1:
             return []

@@ -59,8 +59,8 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
     the numbers of its columns are those that their names had at some time later, and make nothing certain.  `facts`:
     what else the catalogue or a command's message had of it; None: rows alone have told it.  `told`: there is an event
     trigger that tells each change of it, so that it holds until a command's message tells another one.  `file`: number
-    of the file that its rows were in at a time when it had no later column.  `published`: its place in the publication
-    (`published_places`); '': not known.
+    of the file that its rows were in at a time when it had no later column.  `published`: its place in the publication,
+    `attributes`: those of its composite types (`published_places`); '': not known.
     """
 
     oid: int
@@ -73,6 +73,7 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
     told: bool = False
     file: int = 0
     published: str = ""
+    attributes: str = ""
 
     @property
     def parts(self) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from tidelock.adapters.postgres.logical.column_numbers import numbers_of
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.form_facts import ColumnState
 from tidelock.adapters.postgres.logical.messages import Relation, Type
-from tidelock.adapters.postgres.logical.published_places import left_out
+from tidelock.adapters.postgres.logical.published_places import as_placed, left_out
 from tidelock.adapters.postgres.logical.relation_catalogue import Identity, RelationCatalogue
 from tidelock.adapters.postgres.logical.relation_changes import (
     ComputedColumn,
@@ -167,9 +167,12 @@ class Relations:
         """Take the place in the publication that a look has of a wanted table.  Returns the change that some of its
         changes may not be in the log; what else was changed, `looked_at` tells."""
         known = self._forms.get(form.oid)
-        if known is None or known.published == form.published or not form.published:
+        if known is None or not form.published:
             return None
-        self.take(replace(known, published=form.published))
+        placed = as_placed(known, form.published, form.attributes)
+        if placed == known:
+            return None
+        self.take(placed)
         return left_out(known, form)
 
     def looked_at(self, form: Form) -> FormChange | None:
@@ -303,8 +306,9 @@ class Relations:
 
 
 def _as_published(form: Form, former: Form) -> Form:
-    """Returns a form that does not tell its place in the publication with the one that was known."""
-    return form if form.published or form.oid != former.oid else replace(form, published=former.published)
+    """Returns a form that does not tell its place in the publication with what was known of that."""
+    known = form.published or form.oid != former.oid
+    return form if known else as_placed(form, former.published, former.attributes)
 
 
 def told_as(relation: Relation, form: Form) -> bool:
