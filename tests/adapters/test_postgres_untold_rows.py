@@ -160,9 +160,10 @@ def test_two_partitions_that_go_one_after_the_other_are_two_changes(shop_log: Lo
         ("ADD w text DEFAULT random()::text", "column w text is new with a default that is not constant"),
     ],
 )
-def test_what_a_row_has_told_is_not_found_once_more(shop_log: Log, change: str, words: str) -> None:
+@pytest.mark.parametrize("table", ["t", "p"])
+def test_what_a_row_has_told_is_not_found_once_more(shop_log: Log, table: str, change: str, words: str) -> None:
     forms = begun(shop_log)
-    shop_log.run([f"ALTER TABLE t {change}", "INSERT INTO t VALUES (5, 'x')"])
+    shop_log.run([f"ALTER TABLE {table} {change}", f"INSERT INTO {table} VALUES (5, 'x')"])
     reader = Reader(shop_log, shop_log.start, forms)
     (told,) = reader.read()
     assert words in told.statement

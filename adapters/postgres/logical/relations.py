@@ -160,7 +160,10 @@ class Relations:
         if role is not Role.WANTED:
             return None
         self.is_unsure = self.is_unsure or not certain
-        return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
+        change = self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
+        if change is not None and change.untold:
+            self.written_anew(form.oid)
+        return change
 
     def looked_at(self, form: Form) -> FormChange | None:
         """Take the form that the catalogue has of a wanted table, where the log is read up to that moment.  Returns the
@@ -195,12 +198,13 @@ class Relations:
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
 
-    def emptied(self, oid: int) -> None:
-        """Take that a TRUNCATE has given the partitions of a table other files."""
+    def written_anew(self, oid: int) -> None:
+        """Take that a table has other files, of which the log tells by a TRUNCATE, or a change that halts: what they
+        are the next look shows."""
         form = self._forms.get(oid)
-        if form is not None and form.facts is not None and form.facts.partitions:
+        if form is not None and form.facts is not None:
             partitions = tuple(replace(one, file=0) for one in form.facts.partitions)
-            self.take(replace(form, facts=replace(form.facts, partitions=partitions)))
+            self.take(replace(form, facts=replace(form.facts, partitions=partitions, file=0)))
 
     def doubt(self) -> None:
         """Take no form as told any more: nobody tells the changes of tables now."""
