@@ -377,7 +377,9 @@ def _identity(
             f"{name} has REPLICA IDENTITY FULL, and a partition of it has not",
             f"ALTER TABLE … REPLICA IDENTITY FULL at each partition; then {RESYNC}",
         )
-    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*own.key} for leaf in leaves):
+    # Partitions are as the catalogue has them, which may be ahead and name the key anew.
+    key = own.key if {*own.key} <= facts.columns.keys() else facts.primary_key
+    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*key} for leaf in leaves):
         raise UnsuitableLog(
             f"{name} and its partitions have replica identities of different columns",
             f"ALTER TABLE … REPLICA IDENTITY FULL at each partition, then at the table; then {RESYNC}",
