@@ -52,10 +52,16 @@ _ATTACHED = """coalesce((
     JOIN pg_attribute y ON y.attrelid = p.relid AND y.attnum = -1
     WHERE h.xmin::text <> y.xmin::text
 ), 0)"""
+# A new type stores a column's default anew as well.  VACUUM FULL and CLUSTER write the column where they take away the
+# value that rows had before it, and leave its default.
 _CONVERTED = """(
-            SELECT coalesce(json_agg(json_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
-            FROM pg_attribute a
-            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.xmin::text = ANY (ARRAY(
+            SELECT coalesce(json_agg(json_build_array(a.number, a.written) ORDER BY a.number), '[]')
+            FROM (
+                SELECT a.attnum AS number, coalesce(d.xmin, a.xmin)::text::bigint AS written
+                FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            ) AS a
+            WHERE a.written::text = ANY (ARRAY(
                 SELECT c.xmin::text
                 UNION ALL
                 SELECT x.xmin::text FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid

@@ -10,6 +10,9 @@ from typing import Literal, TypeAlias
 from tests.adapters.drawn_columns import DATES, DOUBTFUL, FILLS, FOLLOWED, TYPES, UNINDEXED, base, can_be_unique, value
 
 NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
+RANGES = (
+    "PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (25), PARTITION p2 VALUES LESS THAN MAXVALUE"
+)
 Done: TypeAlias = Callable[[], None]
 
 
@@ -38,12 +41,13 @@ class Table:
 class Drawn:
     """A statement.  `done`: to be called once the source has carried it out.  `table`: whose values it may change, so
     that the feed may halt before it.  `way`: how an operator goes on then: by the same statement at the target, or
-    without the table."""
+    without the table.  `mode`: the session's `sql_mode`, if not the usual one."""
 
     sql: str
     done: Done = lambda: None
     table: str = ""
     way: Literal["", "same", "drop"] = ""
+    mode: str | None = None
 
 
 class Draw:
@@ -63,7 +67,7 @@ class Draw:
         """Yields so many statements."""
         kinds: dict[Callable[[], Drawn], int] = {
             self._rows: 70, self._alter: 22, self._create: 3, self._like: 2, self._drop: 2, self._rename: 4,
-            self._truncate: 1, self._rekey: 2, self._index: 2, self._rowless: 3, self._doubtful: 5,
+            self._truncate: 1, self._rekey: 2, self._index: 2, self._rowless: 5, self._doubtful: 5, self._losing: 3,
         }  # fmt: skip
         for _ in range(number):
             if len(self.tables) < 2:
@@ -192,6 +196,9 @@ class Draw:
         return Drawn(self._rng.choice((
             f"ALTER TABLE {name} COMMENT 'x', ENGINE=InnoDB", f"ALTER TABLE {name} PARTITION BY HASH (id) PARTITIONS 4",
             f"ALTER TABLE {name} REMOVE PARTITIONING", f"ALTER TABLE {name} FORCE",
+            *[f"ALTER TABLE {name} ENGINE=InnoDB PARTITION BY RANGE (id) ({RANGES})"] * 3,
+            f"ALTER TABLE {name} REORGANIZE PARTITION p0, p1 INTO (PARTITION p1 VALUES LESS THAN (25))",
+            f"ALTER TABLE {name} REBUILD PARTITION ALL", f"ALTER TABLE {name} COALESCE PARTITION 1",
             f"ALTER TABLE {name} ADD CONSTRAINT k{self._number()} CHECK (id < 1000000)",
             f"ALTER TABLE {name} ADD INDEX (`{column}`)", f"ALTER TABLE {name} ALTER COLUMN `{column}` DROP DEFAULT",
             f"CREATE OR REPLACE VIEW v AS SELECT id FROM {name}", f"CREATE TEMPORARY TABLE n{self._number()} (id int)",
@@ -209,6 +216,8 @@ class Draw:
         computed.computed["more"] = column
         new = f"d{self._number()}"
         widened.columns[new] = "datetime"
+        real = table.copy()
+        real.columns[new], real.known = "double", False
         narrower = table.copy()
         several = [columns for columns in table.uniques.values() if len(columns) > 1]
         gone = rng.choice(several)[0] if several else column
@@ -220,12 +229,35 @@ class Draw:
             *[(modified, after)] * 5,
             (f"ALTER TABLE {name} CONVERT TO CHARACTER SET {charset}", converted),
             (f"ALTER TABLE {name} DEFAULT CHARACTER SET {charset}", converted),
+            (f"ALTER TABLE {name} ENGINE=InnoDB DEFAULT CHARSET={charset}", converted),
+            (f"ALTER TABLE {name} DEFAULT CHARSET={charset}, MODIFY `{column}` {kind}", after),
+            (f"ALTER TABLE {name} MODIFY `{column}` {kind}, ENGINE=InnoDB CHARSET={charset}", after),
+            (f"ALTER TABLE {name} ADD COLUMN `{new}` real NOT NULL", real),
             (f"ALTER TABLE {name} DROP COLUMN `{gone}`", narrower) if narrower.columns else (modified, after),
             (f"ALTER TABLE {name} ADD COLUMN more varchar(30) AS (CONCAT(id, '!')) STORED", computed),
             (f"ALTER TABLE {name} ADD COLUMN `{new}` datetime DEFAULT CURRENT_TIMESTAMP", widened),
             (f"ALTER TABLE {name} ADD COLUMN `{new}` datetime NOT NULL DEFAULT (NOW())", widened),
         ))  # fmt: skip
-        return Drawn(sql, self._put(name, behind), name, "drop")
+        return Drawn(sql, self._put(name, behind), name, "drop", rng.choice((None, None, "", "REAL_AS_FLOAT")))
+
+    def _losing(self) -> Drawn:
+        """What takes rows away without a row in the log, or takes a name away and gives it to another column."""
+        rng, (name, table) = self._rng, self._any()
+        partition = rng.choice(("p0", "p1", "p2"))
+        swapped = table.copy()
+        names = rng.sample(sorted(table.columns), 2) if len(table.columns) > 1 else []
+        gone = [f"ALTER TABLE {name} {verb} PARTITION {partition}" for verb in ("TRUNCATE", "DROP")]
+        if not names or table.computed or any({*names} & {*columns} for columns in table.uniques.values()):
+            return Drawn(rng.choice(gone), self._put(name, table.copy()), name, "drop")
+        one, two = names
+        swapped.columns[one], swapped.columns[two] = table.columns[two], table.columns[one]
+        swapped.known = False
+        swapped.keyed = {one: two, two: one}.get(table.keyed, table.keyed)
+        exchange = f"ALTER TABLE {name} RENAME COLUMN `{one}` TO `{two}`, RENAME COLUMN `{two}` TO `{one}`"
+        return rng.choice((
+            Drawn(rng.choice(gone), self._put(name, table.copy()), name, "drop"),
+            Drawn(exchange, self._put(name, swapped), name, "same"),
+        ))  # fmt: skip
 
     # ------------------------------------------------------------------ ALTER TABLE
 
@@ -237,6 +269,7 @@ class Draw:
         clauses = [clause for clause in drawn if clause is not None]
         if not clauses:
             return self._rows()
+        clauses += self._rng.choice(([], [], [], ["ALGORITHM=INSTANT"], ["ALGORITHM=INPLACE", "LOCK=NONE"]))
         return Drawn(f"ALTER TABLE {name} {', '.join(clauses)}", self._put(name, after))
 
     def _clause(self, table: Table, touched: set[str]) -> str | None:

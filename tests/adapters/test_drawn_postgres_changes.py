@@ -22,6 +22,12 @@ OPERATOR = 4
 STATEMENTS = 200
 SECONDS = 240.0
 FIRST_TABLES = 8
+DIVIDED = ("t0", "t1")
+BOUNDS = {
+    "a": "FOR VALUES FROM (MINVALUE) TO (15)", "b": "FOR VALUES FROM (15) TO (30)", "c": "DEFAULT",
+    "d": "FOR VALUES FROM (1000) TO (1200)",
+}  # fmt: skip
+"""Partitions of a table that has some."""
 SEEDS = os.environ.get("TIDELOCK_DRAWN_SEEDS", "1-5")
 """First and last seed."""
 TYPES = {
@@ -36,11 +42,12 @@ NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
 @dataclasses.dataclass
 class Table:
     """A table of the source.  `settled`: the feed has passed a row since its columns were changed or it was written
-    anew."""
+    anew.  `parts`: its partitions, with their bounds."""
 
     columns: dict[str, str]
     key: str = "id"
     settled: bool = True
+    parts: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Drawing:
@@ -56,7 +63,11 @@ class Drawing:
         for name, table in self.tables.items():
             table.columns = {column: rng.choice([*TYPES]) for column in rng.sample(NAMES, rng.randint(1, 4))}
             words = "".join(f', "{column}" {kind}' for column, kind in table.columns.items())
-            rig.at_source(f"CREATE TABLE {name} (id int PRIMARY KEY{words})")
+            divided = name in DIVIDED
+            rig.at_source(f"CREATE TABLE {name} (id int PRIMARY KEY{words}){' PARTITION BY RANGE (id)' * divided}")
+            for letter, bounds in BOUNDS.items() if divided else ():
+                rig.at_source(f"CREATE TABLE {name}_{letter} PARTITION OF {name} {bounds}")
+                table.parts[f"{name}_{letter}"] = bounds
         rig.begin_here()
         self._process = rig.run()
         self._beat("its beginning, at which it compares the tables")
@@ -66,7 +77,7 @@ class Drawing:
         until_kill = self._rng.randint(20, 50)
         kinds = {
             self._rows: 70, self._columns: 16, self._rename: 3, self._drop: 1, self._truncate: 2, self._rowless: 4,
-            self._doubtful: 3,
+            self._doubtful: 3, self._together: 6, self._silent: 2, self._divided: 2,
         }  # fmt: skip
         for _ in range(number):
             self._rng.choices([*kinds], [*kinds.values()])[0]()
@@ -84,6 +95,7 @@ class Drawing:
         try:
             self._rig.at_source(sql)
         except asyncpg.PostgresError:
+            self._rig.at_source("ROLLBACK")
             return False
         self.ran.append(sql)
         return True
@@ -148,7 +160,10 @@ class Drawing:
             self._beat(f"rows of {', '.join(changed)}")
 
     def _rename(self) -> None:
+        """A table without partitions: rows of these do not tell another name of their table, the next look does."""
         name, table = self._any()
+        if table.parts:
+            return
         self._settle(name)
         self._numbers += 1
         if self._send(f"ALTER TABLE {name} RENAME TO n{self._numbers}"):
@@ -157,6 +172,7 @@ class Drawing:
 
     def _drop(self) -> None:
         name, _ = self._any()
+        self._settle(name)
         if len(self.tables) > 3 and self._send(f"DROP TABLE {name}"):
             del self.tables[name]
 
@@ -171,12 +187,18 @@ class Drawing:
         name, table = self._any()
         column = self._rng.choice(sorted(table.columns))
         sql = self._rng.choice((
-            f'ALTER TABLE {name} ALTER "{column}" DROP DEFAULT', f"ALTER TABLE {name} ADD CHECK ({table.key} > -1000)",
+            f'ALTER TABLE {name} ALTER "{column}" DROP DEFAULT',
+            f'ALTER TABLE {name} ALTER "{column}" SET DEFAULT {TYPES[table.columns[column]]}',
+            f'ALTER TABLE {name} ALTER "{column}" SET STATISTICS 50', f"REINDEX TABLE {name}",
+            f'ALTER TABLE {name} ALTER "{column}" SET NOT NULL', f'ALTER TABLE {name} ALTER "{column}" DROP NOT NULL',
+            f"ALTER TABLE {name} ADD CHECK ({table.key} > -1000)",
             f'CREATE INDEX ON {name} ("{column}")', f"COMMENT ON TABLE {name} IS 'x'", f"VACUUM FULL {name}",
             f"CLUSTER {name} USING {name}_pkey", f"ANALYZE {name}",
         ))  # fmt: skip
         written_anew = sql.startswith(("VACUUM", "CLUSTER"))
-        if written_anew:  # between it and a new column, on either side, a row comes
+        if written_anew and table.parts:  # which nobody can tell from a TRUNCATE of each partition
+            return
+        if written_anew or "SET DEFAULT" in sql:  # between it and a new column, on either side, a row comes
             self._settle(name)
         if self._send(sql) and written_anew:
             table.settled = False
@@ -206,6 +228,83 @@ class Drawing:
             until(lambda: not self._process.running or self._rig.equal(), f"equal ends behind {sql}", SECONDS)
             assert self._process.running, self._rig.said()[-1500:]
             return
+        self._mended(name, sql)
+
+    def _together(self) -> None:
+        """One transaction, of which a savepoint takes a change back, or which is taken back whole, or in which a column
+        is new to its rows."""
+        rng, (name, table) = self._rng, self._any()
+        self._settle(name)
+        column, row = rng.choice(sorted(table.columns)), rng.randint(1, 40)
+        new = next(one for one in NAMES if one not in table.columns)
+        kind = rng.choice([*TYPES])
+        change = (
+            f'UPDATE {name} SET "{column}" = {TYPES[table.columns[column]]} WHERE {table.key} < {row}; '
+            f"DELETE FROM {name} WHERE {table.key} = {row}"
+        )
+        more = f"INSERT INTO {name} ({table.key}) VALUES ({row}) ON CONFLICT DO NOTHING"
+        if rng.random() < 0.3:
+            added = f'ALTER TABLE {name} ADD "{new}" {kind} DEFAULT {TYPES[kind]}'
+            if self._send(f"BEGIN; {added}; {more}; {change}; COMMIT"):
+                table.columns[new], table.settled = kind, False
+            return
+        undone = rng.choice((
+            f'ALTER TABLE {name} DROP "{column}"', f'ALTER TABLE {name} ADD "{new}" {kind} DEFAULT {TYPES[kind]}',
+            f'ALTER TABLE {name} RENAME "{column}" TO "{new}"', f"TRUNCATE {name}", f"DROP TABLE {name}",
+            f'ALTER TABLE {name} ALTER "{column}" TYPE {kind} USING NULL',
+        ))  # fmt: skip
+        seen = "SELECT 1" if undone.startswith("DROP") else more
+        end = rng.choice(("COMMIT", "ROLLBACK"))
+        self._send(f"BEGIN; {change}; SAVEPOINT s; {undone}; {seen}; ROLLBACK TO s; {more}; {end}")
+
+    def _divided(self) -> None:
+        """A partition that brings no rows."""
+        if found := [(name, table) for name, table in self.tables.items() if table.parts]:
+            name, table = self._rng.choice(sorted(found, key=lambda one: one[0]))
+            self._numbers += 1
+            part, first = f"{name}_p{self._numbers}", 10_000 + 10 * self._numbers
+            bounds = f"FOR VALUES FROM ({first}) TO ({first + 10})"
+            if self._send(self._rng.choice((
+                f"CREATE TABLE {part} PARTITION OF {name} {bounds}; INSERT INTO {name} ({table.key}) VALUES ({first})",
+                f"CREATE TABLE {part} (LIKE {name} INCLUDING ALL); ALTER TABLE {name} ATTACH PARTITION {part} {bounds}",
+            ))):  # fmt: skip
+                table.parts[part] = bounds
+
+    def _silent(self) -> None:
+        """What leaves no word in the log, though rows are others behind it: the next look at the tables finds it."""
+        rng, (name, table) = self._rng, self._any()
+        self._settle(*sorted(self.tables))
+        self._beat("all before what is silent")
+        column = rng.choice(sorted(table.columns))
+        kind = table.columns[column]
+        part = rng.choice(sorted(table.parts)) if table.parts else ""
+        copied, first = f"{name}_x{self._numbers}", 20_000 + 10 * self._numbers
+        made = (
+            f"CREATE TABLE {copied} (LIKE {name} INCLUDING ALL); INSERT INTO {copied} ({table.key}) VALUES ({first}); "
+            f"ALTER TABLE {name} ATTACH PARTITION {copied} FOR VALUES FROM ({first}) TO ({first + 10})"
+        )
+        sql = f'ALTER TABLE {name} ALTER "{column}" TYPE {kind} USING {TYPES[kind]}::{kind}'
+        if part:
+            sql = rng.choice((
+                f"DROP TABLE {part}", f"ALTER TABLE {name} DETACH PARTITION {part}; DROP TABLE {part}",
+                f"TRUNCATE {part}", f"VACUUM FULL {part}", made,
+            ))  # fmt: skip
+        if not self._send(sql):
+            return
+        if "ATTACH" in sql:
+            table.parts[copied] = ""
+        if "DROP TABLE" in sql:
+            del table.parts[part]
+        self._insert(name)
+        self._beat(sql)
+        if self._process.running:
+            self._process.stop()
+            self._process = self._rig.run()
+        until(lambda: not self._process.running, f"a halt behind {sql}", SECONDS)
+        self._mended(name, sql)
+
+    def _mended(self, name: str, sql: str) -> None:
+        """Goes on as a halt advises."""
         assert self._process.code(10.0) == OPERATOR, self._rig.said()[-1500:]
         assert f"{self._rig.schema}.{name}" in self._rig.said()[-1500:], f"{sql}: {self._rig.said()[-1500:]}"
         self.halts.append(sql)

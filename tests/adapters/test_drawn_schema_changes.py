@@ -23,6 +23,7 @@ STATEMENTS = 250
 SEEDS = os.environ.get("TIDELOCK_DRAWN_SEEDS", "1-5")
 """First and last seed."""
 PAIRS = [("mysql", "postgres"), ("mariadb", "mysql"), ("mariadb", "postgres"), ("mysql", "mariadb")]
+PAIRS += [("mysql", "other_mysql")]
 
 
 def seeds() -> range:
@@ -47,7 +48,7 @@ class Drawing:
         """Runs statements, and has the feed end with the same rows.  Raises AssertionError."""
         until_kill = self._rng.randint(20, 60)
         for drawn in self._draw.statements(number):
-            if not self._taken(drawn.sql):
+            if not self._taken(drawn.sql, drawn.mode):
                 continue
             drawn.done()
             if drawn.way:
@@ -62,11 +63,16 @@ class Drawing:
         self._process.stop()
         assert self._rig.catch_up_code() == 0
 
-    def _taken(self, sql: str) -> bool:
+    def _taken(self, sql: str, mode: str | None = None) -> bool:
         try:
+            if mode is not None:
+                self._session.send(f"SET SESSION sql_mode = '{mode}'")
             self._session.send(sql)
         except pymysql.Error:
             return False
+        finally:
+            if mode is not None:
+                self._session.send("SET SESSION sql_mode = DEFAULT")
         self.ran.append(sql)
         return True
 

@@ -307,6 +307,20 @@ def test_partitions_whose_identities_have_other_columns_are_refused(shop_log: Lo
         read(shop_log, [])
 
 
+def test_a_key_of_a_table_with_partitions_may_have_another_name_by_now(shop_log: Log) -> None:
+    shop_log.run(
+        [
+            "CREATE TABLE p (a int PRIMARY KEY, b int NOT NULL) PARTITION BY LIST (a)",
+            "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
+        ]
+    )
+    changes = ["INSERT INTO p VALUES (1, 1), (2, 2)", "ALTER TABLE p RENAME a TO c", "UPDATE p SET b = 3"]
+    chunks = read(shop_log, changes)
+    ((kind, words),) = told(chunks)
+    assert kind is DdlKind.ALTERED and words == 'ALTER TABLE "public"."p" RENAME COLUMN "a" TO "c"'
+    assert [row.after for row in rows(chunks)] == [(1, 1), (2, 2), (1, 3), (2, 3)]
+
+
 def test_partitions_that_all_log_whole_rows_under_a_root_that_does_not(shop_log: Log) -> None:
     """They come marked as keys, in which NULL may be a value or none."""
     chunks = read(

@@ -89,7 +89,7 @@ class FormNotices:
         """Take that a TRUNCATE of the open transaction has emptied tables."""
         state = self._assembly.state
         for oid in oids:
-            self._assembly.relations.emptied(oid)
+            self._assembly.relations.written_anew(oid)
         self._keep(Position(state.file, state.boundary, state.ordinal))
 
     def told(self, content: bytes) -> None:

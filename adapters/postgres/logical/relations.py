@@ -161,7 +161,10 @@ class Relations:
         if role is not Role.WANTED:
             return None
         self.is_unsure = self.is_unsure or not certain
-        return self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
+        change = self._compared(form, facts, shape.columns, certain=certain, emptied=emptied)
+        if change is not None and change.untold:
+            self.written_anew(form.oid)
+        return change
 
     def left_out(self, form: Form) -> FormChange | None:
         """Take the place in the publication that a look has of a wanted table.  Returns the change that some of its
@@ -209,12 +212,13 @@ class Relations:
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
 
-    def emptied(self, oid: int) -> None:
-        """Take that a TRUNCATE has given the partitions of a table other files."""
+    def written_anew(self, oid: int) -> None:
+        """Take that a table has other files, of which the log tells by a TRUNCATE, or a change that halts: what they
+        are the next look shows."""
         form = self._forms.get(oid)
-        if form is not None and form.facts is not None and form.facts.partitions:
+        if form is not None and form.facts is not None:
             partitions = tuple(replace(one, file=0) for one in form.facts.partitions)
-            self.take(replace(form, facts=replace(form.facts, partitions=partitions)))
+            self.take(replace(form, facts=replace(form.facts, partitions=partitions, file=0)))
 
     def doubt(self) -> None:
         """Take no form as told any more: nobody tells the changes of tables now."""
@@ -394,7 +398,9 @@ def _identity(
             f"{name} has REPLICA IDENTITY FULL, and a partition of it has not",
             f"ALTER TABLE … REPLICA IDENTITY FULL at each partition; then {RESYNC}",
         )
-    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*own.key} for leaf in leaves):
+    # Partitions are as the catalogue has them, which may be ahead and name the key anew.
+    key = own.key if {*own.key} <= facts.columns.keys() else facts.primary_key
+    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*key} for leaf in leaves):
         raise UnsuitableLog(
             f"{name} and its partitions have replica identities of different columns",
             f"ALTER TABLE … REPLICA IDENTITY FULL at each partition, then at the table; then {RESYNC}",

@@ -77,10 +77,12 @@ def _converted(before: Form, after: Form) -> Iterator[tuple[Mark, str]]:
     if was is None or now is None or was.converted is None or now.converted is None or was.file in (0, now.file):
         return
     by_number, names = dict(was.converted), {column.number: column.name for column in after.columns}
-    types = [{one.number: (one.type, one.modifier) for one in facts.columns} for facts in (was, now)]
-    for number, transaction in now.converted:  # a new column, or another type, is told as such
-        is_same = number in names and types[0].get(number) == types[1][number]
-        if is_same and by_number.get(number) != transaction:
+    for number, transaction in now.converted:
+        old, new = was.column(number), now.column(number)
+        if old is None or new is None or number not in names or by_number.get(number) == transaction:
+            continue
+        is_same = (old.type, old.modifier) == (new.type, new.modifier)  # another type is told as such
+        if is_same and (old.fill is None or new.has_default):  # else VACUUM FULL may have taken the value away
             text = f"column {names[number]} was converted and the table written anew"
             yield ("converted", number, transaction), f"{text}: what USING computed is in no message"
 
