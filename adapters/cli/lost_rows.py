@@ -35,8 +35,7 @@ def show_lost(path: str, id: str, json: bool) -> int:
     """Prints one row that lost; returns the exit code."""
     detail = asyncio.run(_row(load(path), id))
     if json:
-        shown = msgspec.structs.replace(detail, lost=_readable(detail.lost), stands=_readable(detail.stands))
-        print_json(shown)
+        print_json(msgspec.structs.replace(detail, lost=_readable(detail.lost), stands=_readable(detail.stands)))
         return OK
     row = detail.row
     print_facts(
