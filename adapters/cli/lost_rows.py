@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from tidelock.adapters.app import lost_rows as applying
 from tidelock.adapters.cli.failure import OK
 from tidelock.adapters.cli.output import print_facts, print_json, print_table, span
@@ -33,7 +35,7 @@ def show_lost(path: str, id: str, json: bool) -> int:
     """Prints one row that lost; returns the exit code."""
     detail = asyncio.run(_row(load(path), id))
     if json:
-        print_json(detail)
+        print_json(msgspec.structs.replace(detail, lost=_readable(detail.lost), stands=_readable(detail.stands)))
         return OK
     row = detail.row
     print_facts(
@@ -78,6 +80,13 @@ def _value(row: dict[str, Any], name: str) -> str:
             return _text(value)
         case value:
             return str(value)
+
+
+def _readable(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The values of a row, texts as texts; bytes would become base64."""
+    if row is None:
+        return None
+    return {name: _text(value) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
 def _text(value: bytes) -> str:

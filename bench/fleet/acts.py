@@ -38,8 +38,7 @@ class Acts:
         self.wrong: list[str] = []
         self._serving, self._rng = serving, rng
         self._acts: Mapping[str, Callable[[FleetFeed], str]] = {
-            "table dropped": self._drop_table,
-            "table added": self._add_table,
+            "table dropped or added": self._drop_or_add,
             "filter edited": self._edit_filter,
             "keys edited": self._edit_keys,
             "edited by hand": self._edit_by_hand,
@@ -57,11 +56,12 @@ class Acts:
 
     def do(self, kind: str, feed: FleetFeed) -> str:
         """Does it, and returns what was done in a few words.  Raises Failed."""
-        if kind in ("table dropped", "table added"):  # what is there goes, what is not comes
-            kind = "table dropped" if GOES in feed.filters else "table added"
         return self._acts[kind](feed)
 
     # ------------------------------------------------------------------ by the command line
+
+    def _drop_or_add(self, feed: FleetFeed) -> str:
+        return self._drop_table(feed) if GOES in feed.filters else self._add_table(feed)
 
     def _drop_table(self, feed: FleetFeed) -> str:
         _until(lambda: tidelock("drop-table", str(feed.path), feed.table(GOES), "--apply", seconds=COMMAND_SECONDS),

@@ -32,7 +32,7 @@ class Act:
 
     def __str__(self) -> str:
         failed = " FAILED" if self.failed else ""
-        return f"{self.at:6.0f} s  {self.feed:<10} {self.kind:<20} {self.took:5.1f} s{failed}  {self.what}"
+        return f"{self.at:6.0f} s  {self.feed:<10} {self.kind:<22} {self.took:5.1f} s{failed}  {self.what}"
 
 
 @dataclasses.dataclass(frozen=True)

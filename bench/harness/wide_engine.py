@@ -14,7 +14,7 @@ from tidelock.adapters.config import apply_options
 from tidelock.adapters.process import command_process
 from tidelock.engine.model.options import Options
 
-ROWS: Final = 1_000_000
+ROWS: Final = 2_000_000
 BYTES: Final = 4 << 30
 _MODULE: Final = "bench.harness.wide_engine"
 _options_of, _command_line = apply_options.options_of, command_process.command_line
@@ -24,7 +24,12 @@ def wide(*given: Any, **named: Any) -> Options:
     """Returns a feed's options, without the bounds on what it holds at once."""
     options = _options_of(*given, **named)
     return msgspec.structs.replace(
-        options, window_rows=1000, max_in_flight_rows=ROWS, max_in_flight_bytes=BYTES, coalesce_rows=0
+        options,
+        window_rows=1000,
+        min_rows_per_lane=0,
+        max_in_flight_rows=ROWS,
+        max_in_flight_bytes=BYTES,
+        coalesce_rows=0,
     )
 
 

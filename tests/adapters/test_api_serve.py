@@ -17,7 +17,7 @@ from bench.harness.servers import Server
 from bench.harness.servers.kafka_broker import Broker
 
 SECONDS = 60.0
-LONG = 240.0
+LONG = 600.0
 
 
 @pytest.fixture
@@ -135,7 +135,8 @@ def begins_anew(api: Api, state: str = "") -> None:
     assert api.of_feed("/restart", {})["state"] == "ends"
     runs = api.goes_on if not state else (lambda: api.state() == (state, ""))
     until(lambda: api.of_feed()["starts"] == before + 1 and runs(), "another process", LONG)
-    assert api.of_feed()["exit_code"] == 0, "the one before has ended in order"
+    in_order = (0,) if not state else (0, -signal.SIGKILL)  # Java may take longer to end than `serve` waits
+    assert api.of_feed()["exit_code"] in in_order, "of the one before"
 
 
 @pytest.mark.proof
@@ -179,7 +180,7 @@ def test_a_feed_over_kafka_does_the_same(
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_a_feed_into_hive_is_shown_and_begun_anew_and_refuses_the_rest_by_name(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

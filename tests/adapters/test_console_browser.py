@@ -6,11 +6,8 @@ how-to are written into.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,88 +15,21 @@ import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
-from bench.harness.servers.place import free_port, program
+from bench.harness.servers.place import free_port
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
+from tests.adapters.console_tab import NARROW, SECONDS, WIDE, Console, aside, browser, expect, holds
 
 pytestmark = pytest.mark.proof
-SECONDS = 120.0
-PATIENCE_MS = 60_000
 LOAD = 200_000
-playwright: Any = None  # what `chromium` imports: `.ci/browser.lock` has it, which `make proof` installs
-ASIDE = ThreadPoolExecutor(1)
-WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 TOKEN = "a-token-for-the-proof-of-the-console"
 READ_TOKEN = "a-token-that-may-only-look-at-the-console"
 
 
 @pytest.fixture
-def chromium() -> Iterator[playwright.Browser]:
-    global playwright
-    playwright = import_module("playwright.sync_api")
-    path = program("chromium", "chromium")
-    playwright.expect.set_options(timeout=PATIENCE_MS)
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        yield browser
-        browser.close()
-
-
-def aside(call: Callable[..., object], *words: object) -> None:
-    """Does what speaks with servers in another thread: the driver's event loop runs in this one."""
-    ASIDE.submit(call, *words).result()
-
-
-def holds(page: playwright.Page, expression: str) -> None:
-    """Waits until it does.  The driver's own wait would have the page evaluate text, which its policy forbids."""
-    until(lambda: bool(page.evaluate(expression)), expression, SECONDS)
-
-
-class Console:
-    """A tab of the console.  All that its page complains of is kept, and must be nothing."""
-
-    def __init__(self, browser: playwright.Browser, address: str) -> None:
-        self.address = address
-        self.context = browser.new_context(base_url=f"http://{address}", viewport=WIDE)
-        self.context.set_default_timeout(PATIENCE_MS)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.foreign: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._hear)
-        self.page.on("request", self._ask)
-
-    def _hear(self, message: playwright.ConsoleMessage) -> None:
-        refused = "status of 5" in message.text or "status of 401" in message.text  # the page says so itself
-        if message.type in ("error", "warning") and not refused:
-            self.complaints.append(message.text)
-
-    def _ask(self, request: playwright.Request) -> None:
-        if not request.url.startswith(f"http://{self.address}/"):
-            self.foreign.append(request.url)
-
-    def open(self, place: str) -> playwright.Page:
-        self.page.goto(f"/#/{place}")
-        return self.page
-
-    def looked_over(self, picture: str = "") -> None:
-        """Has axe look for what keeps people out, and takes a picture."""
-        from axe_playwright_python.sync_playwright import Axe
-
-        found = Axe().run(self.page).response["violations"]
-        assert not found, [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
-        if picture and (folder := os.environ.get("TIDELOCK_PICTURES")):
-            self.page.screenshot(path=Path(folder) / f"{picture}.png")
-
-    def cell(self, row: str) -> playwright.Locator:
-        return self.page.get_by_role("row").filter(has_text=row)
-
-    def dialog(self, button: str) -> None:
-        self.page.get_by_role("dialog").get_by_role("button", name=button, exact=True).click()
-
-    def close(self) -> None:
-        self.context.close()
-        assert not self.complaints and not self.foreign, (self.complaints, self.foreign)
+def chromium() -> Iterator[Any]:
+    with browser() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -128,7 +58,7 @@ def served(
 
 
 def test_every_page_shows_a_feed_under_load_and_its_buttons_act(
-    served: tuple[Rig, Rig, str], chromium: playwright.Browser
+    served: tuple[Rig, Rig, str], chromium: Any
 ) -> None:
     shop, crm, address = served
     console = Console(chromium, address)
@@ -147,20 +77,20 @@ def test_every_page_shows_a_feed_under_load_and_its_buttons_act(
 
 def look_without_a_token(console: Console, shop: Rig) -> None:
     page = console.open("feeds")
-    playwright.expect(console.cell(shop.name)).to_contain_text("running")
+    expect(console.cell(shop.name)).to_contain_text("running")
     weigh(page)
-    playwright.expect(console.cell(shop.name).get_by_role("cell").nth(4)).not_to_have_text("0")
+    expect(console.cell(shop.name).get_by_role("cell").nth(4)).not_to_have_text("0")
     console.looked_over("console-feeds")
     page.keyboard.press("/")
     page.keyboard.type("no such feed")
-    playwright.expect(page.get_by_text("No feed fits the filter.")).to_be_visible()
+    expect(page.get_by_text("No feed fits the filter.")).to_be_visible()
     page.get_by_label("Filter").fill(shop.name)
     page.get_by_role("link", name=shop.name).click()
-    playwright.expect(page.get_by_text("Read only: a token lets you act.")).to_be_visible()
-    playwright.expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(page.get_by_text("Read only: a token lets you act.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     way = page.get_by_role("img", name="4 lanes with")
-    playwright.expect(way).to_be_visible()
-    playwright.expect(page.get_by_role("img", name="at most").first).to_be_visible()
+    expect(way).to_be_visible()
+    expect(page.get_by_role("img", name="at most").first).to_be_visible()
     holds(page, "document.querySelector('svg .plot')?.getAttribute('d').split('L').length > 8")
     console.looked_over("console-feed")
 
@@ -170,13 +100,13 @@ def look_at_lanes_that_wait(console: Console, shop: Rig) -> None:
     page = console.page
     aside(shop.at_target, "BEGIN", f"LOCK TABLE {shop.schema}.member IN EXCLUSIVE MODE")
     page.keyboard.press("l")
-    playwright.expect(page.get_by_role("heading", name=f"Lanes: {shop.name}")).to_be_focused()
-    playwright.expect(page.get_by_role("table", name="Lanes")).to_contain_text("applies a batch")
+    expect(page.get_by_role("heading", name=f"Lanes: {shop.name}")).to_be_focused()
+    expect(page.get_by_role("table", name="Lanes")).to_contain_text("applies a batch")
     holds(page, "document.querySelectorAll('table')[2].rows.length > 1")
     page.get_by_label("Live").uncheck()
     waits = page.get_by_role("table", name="Who waits for whom").get_by_role("row")
-    playwright.expect(waits.nth(1)).to_contain_text(f"{shop.schema}.member id=")
-    playwright.expect(page.get_by_role("table", name="Hottest keys")).to_contain_text(f"{shop.schema}.member")
+    expect(waits.nth(1)).to_contain_text(f"{shop.schema}.member id=")
+    expect(page.get_by_role("table", name="Hottest keys")).to_contain_text(f"{shop.schema}.member")
     console.looked_over("console-lanes")
     aside(shop.at_target, "ROLLBACK")
 
@@ -184,18 +114,18 @@ def look_at_lanes_that_wait(console: Console, shop: Rig) -> None:
 def look_at_other_pages(console: Console, shop: Rig) -> None:
     page = console.page
     page.keyboard.press("c")
-    playwright.expect(page.get_by_text("No row has lost in a conflict.")).to_be_visible()
+    expect(page.get_by_text("No row has lost in a conflict.")).to_be_visible()
     console.looked_over()
     page.keyboard.press("j")
-    playwright.expect(page.get_by_text("No job was begun")).to_be_visible()
+    expect(page.get_by_text("No job was begun")).to_be_visible()
     console.looked_over()
     page.keyboard.press("?")
-    playwright.expect(page.get_by_role("dialog")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_be_visible()
     console.looked_over()
     page.keyboard.press("Escape")
     page.emulate_media(color_scheme="dark")
     console.open("feeds")
-    playwright.expect(console.cell(shop.name)).to_be_visible()
+    expect(console.cell(shop.name)).to_be_visible()
     console.looked_over("console-dark")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(NARROW)
@@ -203,7 +133,7 @@ def look_at_other_pages(console: Console, shop: Rig) -> None:
     page.set_viewport_size(WIDE)
 
 
-def weigh(page: playwright.Page) -> None:
+def weigh(page: Any) -> None:
     """Prints what the browser has loaded, and when it has painted first."""
     holds(page, "performance.getEntriesByName('first-contentful-paint').length > 0")
     told = page.evaluate(
@@ -232,44 +162,44 @@ def give_the_token(console: Console) -> None:
     page.keyboard.press("t")
     page.get_by_label("Token", exact=True).fill("a wrong one")
     console.dialog("Use it")
-    playwright.expect(page.get_by_role("dialog")).to_be_visible()  # the server has refused it
+    expect(page.get_by_role("dialog")).to_be_visible()  # the server has refused it
     page.get_by_label("Token", exact=True).fill(TOKEN)
     console.dialog("Use it")
-    playwright.expect(page.get_by_role("button", name="Forget the token")).to_be_visible()
+    expect(page.get_by_role("button", name="Forget the token")).to_be_visible()
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 1, ""]
 
 
 def retry_a_failed_row(console: Console, crm: Rig) -> None:
     """The target's constraint refuses a row; without it, the button brings it."""
     page = console.open(f"feed/{crm.name}")
-    playwright.expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
     aside(crm.at_target, "ALTER TABLE person ADD CONSTRAINT calm CHECK (name <> '<b>loud</b>')")
     aside(crm.at_source, "INSERT INTO person VALUES (1, 'quiet'), (2, '<b>loud</b>')")
     aside(until, lambda: crm.parked() == 1, "a failed row", SECONDS)
     page.keyboard.press("r")
     row = console.cell("id=2")
-    playwright.expect(row).to_contain_text("calm")
+    expect(row).to_contain_text("calm")
     row.get_by_role("button", name="Show").click()
-    playwright.expect(page.get_by_role("cell", name='"<b>loud</b>"')).to_be_visible()  # as text, and no markup
+    expect(page.get_by_role("cell", name='"<b>loud</b>"')).to_be_visible()  # as text, and no markup
     console.looked_over("console-failed-rows")
     aside(crm.at_target, "ALTER TABLE person DROP CONSTRAINT calm")
     row.get_by_role("button", name="Retry").click()
     aside(until, lambda: crm.parked() == 0, "the retry", SECONDS)
     aside(until, crm.equal, "equal ends", SECONDS)
-    playwright.expect(page.get_by_text("No failed rows.")).to_be_visible()
+    expect(page.get_by_text("No failed rows.")).to_be_visible()
 
 
 def go_on_behind_a_halt(console: Console, crm: Rig) -> None:
     page = console.open(f"feed/{crm.name}")
     aside(crm.at_source, "ALTER TABLE person ADD COLUMN age int")
     halt = page.get_by_role("alert")
-    playwright.expect(halt).to_contain_text("tidelock ddl done")
-    playwright.expect(halt).to_contain_text("ADD COLUMN age")
+    expect(halt).to_contain_text("tidelock ddl done")
+    expect(halt).to_contain_text("ADD COLUMN age")
     console.looked_over("console-halt")
     aside(crm.at_target, "ALTER TABLE person ADD COLUMN age int")
     halt.get_by_role("button", name="Done by hand").click()
     console.dialog("Done by hand")
-    playwright.expect(halt).to_be_empty()
+    expect(halt).to_be_empty()
     aside(crm.at_source, "INSERT INTO person VALUES (3, 'later', 4)")
     aside(until, crm.equal, "equal ends", SECONDS)
 
@@ -277,13 +207,13 @@ def go_on_behind_a_halt(console: Console, crm: Rig) -> None:
 def compare_and_copy(console: Console, crm: Rig) -> None:
     page = console.open(f"feed/{crm.name}")
     page.get_by_role("button", name="Verify").click()
-    playwright.expect(page.get_by_role("region", name="Report").get_by_text("done: ok")).to_be_visible()
-    playwright.expect(page.get_by_role("table", name="tables")).to_contain_text(f"{crm.schema}.person")
+    expect(page.get_by_role("region", name="Report").get_by_text("done: ok")).to_be_visible()
+    expect(page.get_by_role("table", name="tables")).to_contain_text(f"{crm.schema}.person")
     console.looked_over("console-report")
     console.open(f"feed/{crm.name}")
     page.get_by_role("button", name="Copy").click()
     console.dialog("Replace them")
-    playwright.expect(page.get_by_role("heading", name="Job 2: copy")).to_be_visible()
+    expect(page.get_by_role("heading", name="Job 2: copy")).to_be_visible()
     holds(page, "document.body.innerText.includes('done: ok')")
     console.open(f"feed/{crm.name}")
-    playwright.expect(page.get_by_role("table", name="Copies by table")).to_contain_text("copied")
+    expect(page.get_by_role("table", name="Copies by table")).to_contain_text("copied")
