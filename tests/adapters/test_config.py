@@ -193,6 +193,18 @@ WRONG = {
     "one site": (PLAIN + "sites: {source: eu, target: eu}\n", "sites.target", 6, "one name"),
     "a site alone": (PLAIN + "sites: {source: eu}\n", "sites.target", 6, "missing"),
     "its own sister": (PLAIN + "sites: {source: a, target: b, sister: shop}\n", "sites.sister", 6, "other way"),
+    "rows that wait at a spoke": (
+        PLAIN + "sites: {source: a, target: b, sister: c}\nconflicts: {arbiter: a, hold: true}\n",
+        "conflicts.hold",
+        7,
+        "unknown key",
+    ),
+    "rows that are looked up": (
+        PLAIN + "sites: {source: a, target: b, sister: c}\nconflicts: {arbiter: a, look_up: {lag: 60s}}\n",
+        "conflicts.look_up",
+        7,
+        "unknown key",
+    ),
     "sites over Kafka": (PLAIN + "log: kafka://h\nsites: {source: a, target: b}\n", "sites", 7, "embedded"),
     "an unknown key of sites": (PLAIN + "sites: {source: a, target: b, foward: own}\n", "sites.foward", 6, "forward"),
     "partitions of the source's log": (PLAIN + "partitions: 2\n", "partitions", 6, "log in Kafka"),

@@ -201,6 +201,9 @@ def test_two_feeds_without_sites_do_not_begin_at_a_postgres_that_one_of_them_wri
     said = back.command("run", "--until-caught-up")
     assert said.code == 1 and f"feed {there.name} writes to" in " ".join(said.err.split()), said
     assert "Name sites in both feeds" in said.err
+    back.options["log"] = "kafka://127.0.0.1:1"
+    (of_workers,) = [one for one in back.command("check", "--json").json["findings"] if one["kind"] == "other-way"]
+    assert of_workers["level"] == "error" and "feeds of workers cannot" in of_workers["hint"]
 
 
 @PROOF
