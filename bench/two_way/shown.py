@@ -111,5 +111,5 @@ def _crossed(pair: str, rounds: list[Found]) -> list[str]:
 
 def _cost(legs: list[Found], names: tuple[str, ...]) -> float:
     """Milliseconds of processor time a row."""
-    used = [float(sum(leg["cpu_seconds"].get(name, 0.0) for name in names) / leg["rows"]) for leg in legs]
+    used: list[float] = [sum(leg["cpu_seconds"].get(name, 0.0) for name in names) / leg["rows"] for leg in legs]
     return 1000 * statistics.median(used)
