@@ -16,7 +16,7 @@ from tests.adapters.test_api_serve import SECONDS, TOKEN, served
 pytestmark = pytest.mark.proof
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-api" / "bin" / "schemathesis"
-EXAMPLES = 15
+EXAMPLES = 8
 CONFIG = """\
 headers = {{ Authorization = "Bearer {token}" }}
 continue-on-failure = true
