@@ -139,6 +139,8 @@ async def test_errors_are_sentences_as_json(folder: Path) -> None:
         ):
             found, told = await client.ask(method, path, body, BEARER)
             assert found == status and words in told["error"], (path, found, told)
+        async with client.session.get(client.url("/api/v1/feeds/shop/failed-rows/retry")) as answer:
+            assert answer.headers["Allow"] == "POST"
 
 
 async def test_who_has_no_token_may_look_from_here_alone(folder: Path) -> None:

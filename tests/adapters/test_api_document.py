@@ -16,7 +16,7 @@ from bench.harness.servers import Server
 pytestmark = pytest.mark.proof
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-api" / "bin" / "schemathesis"
-EXAMPLES = 15
+EXAMPLES = 8
 SECONDS = 60.0
 CONFIG = """\
 headers = {{ Authorization = "Bearer {token}" }}
