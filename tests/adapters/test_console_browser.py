@@ -151,10 +151,10 @@ def give_a_token_that_may_only_look(console: Console, shop: Rig) -> None:
     page.keyboard.press("t")
     page.get_by_label("Token", exact=True).fill(READ_TOKEN)
     console.dialog("Use it")
-    playwright.expect(page.get_by_text("Read only: reader has the role read.")).to_be_visible()
-    playwright.expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(page.get_by_text("Read only: reader has the role read.")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     page.get_by_role("button", name="Forget the token").click()
-    playwright.expect(page.get_by_text("Read only: a token lets you act.")).to_be_visible()
+    expect(page.get_by_text("Read only: a token lets you act.")).to_be_visible()
 
 
 def give_the_token(console: Console) -> None:
