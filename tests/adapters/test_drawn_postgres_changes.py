@@ -261,6 +261,7 @@ class Drawing:
         """A partition that brings no rows."""
         if found := [(name, table) for name, table in self.tables.items() if table.parts]:
             name, table = self._rng.choice(sorted(found, key=lambda one: one[0]))
+            self._settle(name)  # a partition that is new has no value of before of a column that came just now
             self._numbers += 1
             part, first = f"{name}_p{self._numbers}", 10_000 + 10 * self._numbers
             bounds = f"FOR VALUES FROM ({first}) TO ({first + 10})"
