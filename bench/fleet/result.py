@@ -13,6 +13,7 @@ from bench.fleet.held import MOST_MORE, Held
 from bench.outcome import table
 
 SHOWN: Final = 8
+SHORT: Final = "Met, as far as so short a run tells: memory, descriptors and threads are not judged."
 HEADER: Final = ("act", "times", "median s", "longest s")
 MEMORY_HEADER: Final = (
     "process", "peak MB", "MB a minute at equal ages", "MB a minute in long lives", "long lives", "most MB in a life",
@@ -134,7 +135,8 @@ class Result:
             f" MB a minute either way and by {MOST_LIFE_GROWTH:.0f} MB in a life, at most {MOST_MORE} descriptors and"
             " threads more at the end of `serve`'s life."
         )
-        verdict = f"**Not met:** {'; '.join(self.faults[:SHOWN])}." if self.faults else "Met."
+        met = "Met." if self.minutes >= JUDGED_MINUTES else SHORT
+        verdict = f"**Not met:** {'; '.join(self.faults[:SHOWN])}." if self.faults else met
         return {
             "title": f"{self.feeds} feeds under one `serve`, {self.minutes:.0f} minutes, seed {self.seed}",
             "text": f"{self.told} Memory: {memory}. Of `serve`: {held}. {asked} {verdict}",

@@ -13,7 +13,7 @@ import pytest
 from bench.chaos.memory import WARM_SECONDS
 from bench.fleet.held import Handles, judged
 from bench.fleet.requests import HELD, Requests
-from bench.fleet.result import unasked
+from bench.fleet.result import SHORT, unasked
 from bench.fleet.run import run
 from bench.fleet.serving import below
 from bench.harness.rig import until
@@ -83,4 +83,4 @@ def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
     assert result.changes > 3000 and result.kills["serve"] == 3 and result.kills["feed"] > 0
     assert {"200", "404"} <= result.statuses.keys()
     kept = read("fleet", tmp_path)
-    assert kept is not None and kept["met"] and "Met." in told(kept)[0]
+    assert kept is not None and kept["met"] and SHORT in told(kept)[0]
