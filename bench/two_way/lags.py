@@ -16,6 +16,7 @@ from bench.sites.lags import KINDS, Prober, spread
 from bench.sites.tied import tied
 from bench.sites.topology import named
 from bench.sites.writer import Writer
+from bench.two_way.reopen import applies
 
 BEGIN_SECONDS: Final = 60.0
 PROBE_SECONDS: Final = 10.0
@@ -47,6 +48,7 @@ def measured(pair: str, servers: Mapping[str, Server], folder: Path, probes: int
     topology = named(pair)
     with tied(topology, folder, servers) as network:
         network.run()
+        until(lambda: all(map(applies, network.feeds.values())), "feeds that apply", BEGIN_SECONDS)
         try:
             for number, rate in enumerate(RATES):
                 yield _probed(pair, network, probes, rate, seed, number)
