@@ -289,16 +289,6 @@ ARBITER = (
         "no lost intent",
     ),
     _arbitrated(
-        "decided-before-what-it-follows",
-        """
-        @ conflict_cut._layer
-        - behind + 2 - behind % 2
-        + 0
-        """,
-        "a change is decided about before another one of its row that its batch has tried",
-        "conflicts unseen",
-    ),
-    _arbitrated(
         "displaced-not-recorded",
         """
         @ looking._write_blindly
