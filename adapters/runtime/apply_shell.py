@@ -221,11 +221,11 @@ class Shell:
         match effect:
             case effects.ApplyBatch():
                 self.meters.sent(effect.id, effect.rows, _by_table(effect.steps))
-                self.meters.spans.sent(effect)
+                self._trace(effect)
                 self._start(self._answer(self._sink.apply(effect)))
             case effects.ApplyPiece():
                 self.meters.sent_piece(effect.batch, effect.rows, _by_table(effect.steps))
-                self.meters.spans.sent(effect)
+                self._trace(effect)
                 self._start(self._answer(self._sink.apply_piece(effect)))
             case effects.CommitBatch():
                 self._start(self._answer(self._sink.commit(effect)))
@@ -243,7 +243,7 @@ class Shell:
                 | effects.DropStaged()
                 | effects.RefuseCopy()
             ):
-                self.meters.spans.sent(effect)
+                self._trace(effect)
                 self._start(self.copies.carry_out(effect))
             case effects.RequestResend():
                 self._start(self._log.read_from(effect.position, effect.reader, effect.further))
@@ -279,12 +279,20 @@ class Shell:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
             answer = await work
             self.meters.answered(answer)
-            self.meters.spans.answered(answer)
+            self._traced(answer)
             self.post(answer)
 
     def _copied(self, event: events.ApplyEvent) -> None:
-        self.meters.spans.answered(event)
+        self._traced(event)
         self.post(event)
+
+    def _trace(self, effect: effects.ApplyEffect) -> None:
+        if self.meters.spans is not None:
+            self.meters.spans.sent(effect)
+
+    def _traced(self, event: events.ApplyEvent) -> None:
+        if self.meters.spans is not None:
+            self.meters.spans.answered(event)
 
     async def _change_schema(self, effect: effects.ApplyDdl) -> None:
         answer = await self._apply_ddl(effect)

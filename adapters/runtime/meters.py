@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from tidelock.adapters.runtime.spans import NoSpans, Spans
+from tidelock.adapters.runtime.spans import Spans
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, BatchFailed, BatchRolledBack
@@ -70,7 +70,7 @@ class Meters:
 
     def __init__(self, group: int = 0) -> None:
         self.group = group
-        self.spans: Spans = NoSpans()
+        self.spans: Spans | None = None
         self.batch_rows = Histogram(ROWS)
         self.batch_seconds = Histogram(APPLY_SECONDS)
         self.latency_seconds = Histogram(LATENCY_SECONDS)
@@ -86,7 +86,8 @@ class Meters:
     def begin(self) -> None:
         """Notes that a machine begins: nothing is on its way."""
         self._sent.clear()
-        self.spans.begin()
+        if self.spans is not None:
+            self.spans.begin()
         self._window, self._rows_came, self._saved = -1, False, None
         self.checkpoint_seconds = 0.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -25,32 +25,6 @@ _PREFIX: Final = "tidelock."
 _ROWS: Final = msgspec.msgpack.Encoder(enc_hook=lambda _: None)
 
 
-class Spans(Protocol):
-    """Is told of effects as they are sent, and of their answers."""
-
-    def begin(self) -> None:
-        """Notes that a machine begins: nothing is on its way."""
-
-    def sent(self, effect: effects.ApplyEffect) -> None:
-        """Notes that an effect was sent."""
-
-    def answered(self, event: events.ApplyEvent) -> None:
-        """Takes an answer; what is not about what was sent is passed over."""
-
-
-class NoSpans:
-    """Tells nobody."""
-
-    def begin(self) -> None:
-        """Does nothing."""
-
-    def sent(self, effect: effects.ApplyEffect) -> None:
-        """Does nothing."""
-
-    def answered(self, event: events.ApplyEvent) -> None:
-        """Does nothing."""
-
-
 class _Sent:
     """What was sent and is not answered: since when, by the system's clock in nanoseconds."""
 
@@ -58,7 +32,7 @@ class _Sent:
         self.name, self.values, self.since = name, values, time.time_ns()
 
 
-class SentSpans:
+class Spans:
     """The spans of one group of tables, each made when its answer has come."""
 
     def __init__(self, tracer: Tracer, failed: Status, group: int, per_second: int) -> None:

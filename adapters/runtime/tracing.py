@@ -16,17 +16,16 @@ from typing import Final, TypeAlias
 from tidelock.adapters.compiled.version import installed
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.traces import FeedTraces
-from tidelock.adapters.runtime.spans import NoSpans, SentSpans, Spans
+from tidelock.adapters.runtime.spans import Spans
 
 SEND_SECONDS: Final = 5.0
 _NEEDED: Final = ("opentelemetry.sdk.trace.export", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
-MakeSpans: TypeAlias = Callable[[int], Spans]
+MakeSpans: TypeAlias = Callable[[int], Spans | None]
 """Makes the spans of a group of tables."""
 
 
-def no_spans(_: int) -> Spans:
-    """Makes the spans of a group of which there are none."""
-    return NoSpans()
+def no_spans(_: int) -> None:
+    """Makes none."""
 
 
 @asynccontextmanager
@@ -68,4 +67,4 @@ def _exporting(feed: Feed, traces: FeedTraces) -> tuple[MakeSpans, Callable[[], 
         if ending.is_alive():
             exporter.shutdown()  # type: ignore[no-untyped-call]  # gives up what it tries
 
-    return lambda group: SentSpans(tracer, failed, group, traces.per_second), end
+    return lambda group: Spans(tracer, failed, group, traces.per_second), end

@@ -27,7 +27,7 @@ from bench.harness.servers import Server
 from tidelock.adapters.config.feed import ConfigError
 from tidelock.adapters.config.loader import read
 from tidelock.adapters.runtime import spans as made_spans
-from tidelock.adapters.runtime.spans import SentSpans
+from tidelock.adapters.runtime.spans import Spans
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted
@@ -151,7 +151,7 @@ def test_of_many_batches_a_second_some_have_spans(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(made_spans.time, "monotonic", lambda: now[0])
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    spans = SentSpans(provider.get_tracer("test"), MadeStatus(StatusCode.ERROR), 4, per_second=2)
+    spans = Spans(provider.get_tracer("test"), MadeStatus(StatusCode.ERROR), 4, per_second=2)
     for number in range(8):
         spans.sent(batch(number))
         spans.answered(BatchCommitted(EffectId(1, number)))
