@@ -83,8 +83,7 @@ class BatchScheduler:
         self.streaming = False
         self.unpositioned_receipt: EffectId | None = None
         self.now = 0
-        self._options = options
-        self._watermark = watermark
+        self._options, self._watermark = options, watermark
         self._next_id = next_id
         self._emit = emit
         self._batches: dict[EffectId, InFlightBatch] = {}  # by the id under which each was sent last
