@@ -23,7 +23,7 @@ from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.definitions import read_definitions
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.left_out import left_out
-from tidelock.adapters.mysql.schema import read_shapes, read_versioned, versioned
+from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun
@@ -53,8 +53,6 @@ class MySqlInspection:
             *check_grants(self._feed, self._grants, self.view.mariadb, list(self.view.tables)),
             *self._unmatched(),
         ]
-        kept = await read_versioned(self._server, self.view.tables) if self.view.mariadb else []
-        findings += [error("table-versioned", *versioned(name)) for name in kept]
         monitor = self._grants.everywhere("BINLOG MONITOR")
         if monitor and self._settings.values.get("log_bin", "").upper() == "ON":
             findings += await asyncio.to_thread(self._left_out)

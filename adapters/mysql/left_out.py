@@ -19,6 +19,7 @@ import pymysql
 from pymysql.constants import ER
 
 from tidelock.adapters.mysql.connection import Address, rows
+from tidelock.adapters.mysql.schema import VERSIONED, versioned
 from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import TableName
@@ -38,7 +39,7 @@ def left_out(
     the kind that `check` calls it by.  Raises what `ask` raises."""
     databases = sorted(set(databases))
     if mariadb:
-        yield from _versioned(ask, place, databases, wanted)
+        yield from _versioned(ask, databases, wanted)
     for status in ask("SHOW MASTER STATUS" if mariadb else "SHOW BINARY LOG STATUS"):
         yield from _databases(status, place, databases)
     setting = "log_slave_updates" if mariadb else "log_replica_updates"
@@ -68,22 +69,15 @@ def require_logged(
 
 
 def _versioned(
-    ask: Ask, place: object, databases: Sequence[str], wanted: Callable[[TableName], bool]
+    ask: Ask, databases: Sequence[str], wanted: Callable[[TableName], bool]
 ) -> Iterator[tuple[str, UnsuitableLog]]:
     found = ask(
-        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' "
-        "ORDER BY 1, 2"
+        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = '{VERSIONED}' ORDER BY 1, 2"
     )
     for schema, table in found:
         name = TableName(str(schema), str(table))
         if name.schema in databases and wanted(name):
-            yield (
-                "table-versioned",
-                UnsuitableLog(
-                    f"{name} at {place} is system-versioned: former versions of its rows are in the log as rows",
-                    f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`",
-                ),
-            )
+            yield "table-versioned", UnsuitableLog(*versioned(name))
 
 
 def _databases(

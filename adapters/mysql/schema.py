@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -83,14 +83,6 @@ def versioned(name: TableName) -> tuple[str, str]:
         f"{name} is system-versioned: the log tells a DELETE as an UPDATE, and former rows as new ones of the same key",
         f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`",
     )
-
-
-async def read_versioned(server: Server, names: Iterable[TableName]) -> list[TableName]:
-    """Returns which of these tables are system-versioned."""
-    found = await server.ask(
-        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = '{VERSIONED}'"
-    )
-    return sorted({TableName(str(schema), str(table)) for schema, table in found} & {*names})
 
 
 async def read_shapes(server: Server, wanted: Callable[[TableName], bool]) -> dict[TableName, SourceTable]:

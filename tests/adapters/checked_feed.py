@@ -46,7 +46,7 @@ class Place:
         return read(text + self.options, Path("shop.yaml"))
 
     async def findings(self, **other: str) -> list[Finding]:
-        """Returns what is found, but for feeds that go the other way: other tests have some between the same servers."""
+        """Returns what is found, but for feeds that go the other way: other tests have some there."""
         return [one for one in (await check(self.feed(**other))).findings if one.kind != "other-way"]
 
 
