@@ -68,7 +68,7 @@ def test_ends_that_no_kill_explains_are_counted_with_what_was_said_before() -> N
 def test_processes_below_one_are_found_with_those_below_them(tmp_path: Path) -> None:
     sleeps = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", sleeps], stdin=subprocess.PIPE) as parent:
-        until(lambda: len(list(below(os.getpid()))) >= 2, "both")
+        until(lambda: len(list(below(parent.pid))) == 1, "the one below it")
         ours = {child.pid for child in below(os.getpid())}
         assert parent.pid in ours and {child.pid for child in below(parent.pid)} < ours
         assert parent.stdin is not None
