@@ -77,7 +77,7 @@ def _versioned(
     for schema, table in found:
         name = TableName(str(schema), str(table))
         if name.schema in databases and wanted(name):
-            yield "table-versioned", UnsuitableLog(*versioned(name))
+            yield "table-versioned", versioned(name)
 
 
 def _databases(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import AsyncServer, ColumnRow, IndexRow, Server
 from tidelock.adapters.mysql.collation import equality
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.tables import Index, assemble
 from tidelock.engine.model.records import Column, Kind, TableName
@@ -77,9 +78,9 @@ async def tables_of(server: Server, names: Sequence[TableName]) -> dict[TableNam
     return assemble(names, targets, [_index(i, columns[i.table_name]) for i in indexes], foreign_keys)
 
 
-def versioned(name: TableName) -> tuple[str, str]:
-    """Returns why the log does not tell the rows of a system-versioned table of MariaDB, and what to do."""
-    return (
+def versioned(name: TableName) -> UnsuitableLog:
+    """Returns why the log does not tell the rows of a system-versioned table of MariaDB."""
+    return UnsuitableLog(
         f"{name} is system-versioned: the log tells a DELETE as an UPDATE, and former rows as new ones of the same key",
         f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`",
     )

@@ -19,7 +19,6 @@ from tidelock.adapters.mysql.binlog.history import identity
 from tidelock.adapters.mysql.binlog.log_ends import current_place
 from tidelock.adapters.mysql.connection import SourceConnection, connect, explained, flavor, reader_endpoint, rows
 from tidelock.adapters.mysql.schema import VERSIONED, source_column, versioned
-from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema_change import FormerColumn, FormerTable
@@ -66,7 +65,7 @@ class TableLook:
         found = [TableName(str(schema), str(table)) for schema, table, _ in there]
         for name, (*_, type_) in zip(found, there, strict=True):
             if str(type_) == VERSIONED and self._mapping.selects(name):
-                raise UnsuitableLog(*versioned(name))
+                raise versioned(name)
         names = [name for name in found if name not in known and self._mapping.selects(name)]
         if not names:
             return {}
