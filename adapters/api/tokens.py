@@ -34,7 +34,7 @@ class TokenFileError(OperatorError):
 
 
 class _Known(NamedTuple):
-    """What a file says: tokens by their digests, and roles of certificates by their names."""
+    """Content of a token file: tokens by their digests, and roles of certificates by their names."""
 
     tokens: tuple[tuple[Holder, bytes], ...] = ()
     certificates: dict[str, Role] = {}

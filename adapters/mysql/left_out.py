@@ -1,4 +1,4 @@
-"""What a server leaves out of its log without a word, or has there beside the rows of a table.
+"""Finds what a server leaves out of its log without a word, or has there beside the rows of a table.
 
 - `binlog_do_db` and `binlog_ignore_db` leave out whole databases.
 - A replica without `log_replica_updates` (MariaDB: `log_slave_updates`, off by default) leaves out all that it applies

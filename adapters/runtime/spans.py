@@ -26,7 +26,7 @@ _ROWS: Final = msgspec.msgpack.Encoder(enc_hook=lambda _: None)
 
 
 class _Sent:
-    """What was sent and is not answered: since when, by the system's clock in nanoseconds."""
+    """A request that was sent and is not answered: since when, by the system's clock in nanoseconds."""
 
     def __init__(self, name: str, values: Values) -> None:
         self.name, self.values, self.since = name, values, time.time_ns()

@@ -25,7 +25,7 @@ class LostRow(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What lost in a decision.  `place`: of the change; `stands`: the row that stands in its place."""
+    """A row that lost in a decision.  `place`: of the change; `stands`: the row that stands in its place."""
 
     place: ParkedRow
     rows: Sequence[LostRow]

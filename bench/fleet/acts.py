@@ -1,4 +1,4 @@
-"""What operators do to the feeds of a fleet, by the command line and by the API, and the kills that fall beside it.
+"""Acts of operators on the feeds of a fleet, by the command line and by the API, and the kills that fall beside it.
 
 An act is done once its command says so.  What another act, a kill or a request holds up is tried again, as an operator
 would; what is refused for long is kept as a failure.
@@ -76,7 +76,7 @@ class Acts:
         return f"with {GOES}"
 
     def _edit_filter(self, feed: FleetFeed) -> str:
-        """What no longer belongs stays at the target, as the command says, until the table is copied."""
+        """Rows that no longer belong stay at the target, as the command says, until the table is copied."""
         table = self._rng.choice(list(feed.filters))
         before = feed.filters[table]
         feed.filters[table] = after = self._rng.choice([one for one in FILTERS if one != before])

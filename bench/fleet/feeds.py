@@ -34,7 +34,7 @@ GOES: Final = "member"
 FILTERS: Final = ("", "balance >= 20000", "balance >= 50000")
 LANES: Final = (1, 2, 3, 4)
 RATES: Final = (40, 80, 150)
-"""Of the throttle; all are more than a feed's load, so that it keeps up."""
+"""Rates of the throttle; all are more than a feed's load, so that it keeps up."""
 
 
 class FleetFeed:

@@ -1,4 +1,4 @@
-"""What `serve` and its feeds hold: memory, file descriptors and threads, every few seconds, and whether it grows.
+"""Resources of `serve` and its feeds: memory, descriptors and threads, every few seconds, and whether it grows.
 
 Memory is judged as in `bench.chaos.memory`.  Descriptors and threads are judged of `serve` alone, which lives long: of
 its last life, what it held least in each of the last minutes against what it held least in each of the first, once it
@@ -29,7 +29,7 @@ MOST_MORE: Final = 3
 
 @dataclasses.dataclass(frozen=True)
 class Handles:
-    """Of one process at one moment.  `at`: seconds since the watching began."""
+    """Resources of one process at one moment.  `at`: seconds since the watching began."""
 
     at: float
     pid: int
@@ -39,7 +39,7 @@ class Handles:
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """Of what `serve` held in its last life: at first, once it was warm, in the end, and at most."""
+    """Resources that `serve` held in its last life: at first, once it was warm, in the end, and at most."""
 
     what: str
     first: int
@@ -79,13 +79,13 @@ class Watch(Polling):
 
     @property
     def memory(self) -> list[Memory]:
-        """What is said of the memory of each name."""
+        """Returns the words about the memory of each name."""
         named = {name: [one for one in self.samples if one.name == name] for name in NAMES}
         return [measured(name, some, max(one.resident_bytes for one in some)) for name, some in named.items() if some]
 
     @property
     def held(self) -> list[Held]:
-        """What is said of `serve`'s last life; empty where that was short."""
+        """Returns the words about `serve`'s last life; empty where that was short."""
         return judged([one for one in self.handles if one.pid == self.handles[-1].pid]) if self.handles else []
 
 

@@ -17,7 +17,7 @@ from tidelock.adapters.api.openapi import document
 from tidelock.adapters.api.routes import ROOT, ROUTES, Route
 
 STATUSES: Final = frozenset({100, 200, 202, 400, 401, 403, 404, 405, 409, 413, 415, 417, 431, 501, 503})
-"""What may be answered; 500 is a failure of the server."""
+"""Statuses that may be answered; 500 is a failure of the server."""
 METHODS: Final = ("GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "X")
 LIKELY: Final[Sequence[Any]] = (
     True, False, 0, 1, 5, -1, 1.5, "", "2h", "bin.1:4", "-x", ["a:1"], ["-a"], [], None, {"a": 1}, 10**30, "\ud800",

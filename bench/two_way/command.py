@@ -47,7 +47,7 @@ CROSSED: Final = ("mysql-postgres", "mariadb-mysql", "postgres-mariadb")
 """Pairs of which the first is the arbiter."""
 ROUNDS: Final = 3
 PROBES: Final = 60
-"""Of each lag, a round."""
+"""Probes of each lag, a round."""
 CUT_CHANGES: Final = 5_000
 WAYS: Final = ("", "sites", "up", "down")
 

@@ -28,7 +28,7 @@ CATCH_UP_SECONDS: Final = 900.0
 UP, DOWN = "us>eu", "eu>us"
 KEYS: Final = 5000
 ROWS: Final = 8
-"""Of a transaction."""
+"""Rows of a transaction."""
 EMAILS: Final = 10
 TURNS: Final = 10
 

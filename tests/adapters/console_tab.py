@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 
 def expect(found: Any) -> Any:
-    """What the library asserts of a place on a page, within `PATIENCE_MS`."""
+    """Assertions of the library about a place on a page, within `PATIENCE_MS`."""
     return driver().expect(found)
 
 

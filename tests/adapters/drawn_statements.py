@@ -241,7 +241,7 @@ class Draw:
         return Drawn(sql, self._put(name, behind), name, "drop", rng.choice((None, None, "", "REAL_AS_FLOAT")))
 
     def _losing(self) -> Drawn:
-        """What takes rows away without a row in the log, or takes a name away and gives it to another column."""
+        """Takes rows away without a row in the log, or gives the name of a column to another."""
         rng, (name, table) = self._rng, self._any()
         partition = rng.choice(("p0", "p1", "p2"))
         swapped = table.copy()

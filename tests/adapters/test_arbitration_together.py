@@ -51,7 +51,7 @@ def questions(at: Arbiter, count: int) -> tuple[DecideChange, ...]:
 
 
 def kept(at: Arbiter) -> list[tuple[Any, ...]]:
-    """What is recorded as lost, and what is told; PostgreSQL's log has the latter."""
+    """Records of lost rows, and rows that are told; PostgreSQL's log has the latter."""
     columns = "row_key, type, outcome, CONCAT(incoming, ''), lost, stands"
     found = at.session.rows(f"SELECT {columns} FROM {at.books}.tidelock_conflicts ORDER BY row_key, type, entry")
     if not at.postgres:

@@ -272,7 +272,7 @@ class Drawing:
                 table.parts[part] = bounds
 
     def _silent(self) -> None:
-        """What leaves no word in the log, though rows are others behind it: the next look at the tables finds it."""
+        """Makes a change without a word in the log that leaves other rows: the next look at the tables finds it."""
         rng, (name, table) = self._rng, self._any()
         self._settle(*sorted(self.tables))
         self._beat("all before what is silent")

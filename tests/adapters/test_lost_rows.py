@@ -1,4 +1,4 @@
-"""What is shown of rows that lost in conflicts."""
+"""Shows rows that lost in conflicts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelock.adapters.operator.lost_rows import LostRow, LostRowDetail
 
 
 def test_a_text_is_a_text_in_json_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a row from PostgreSQL texts are kept as its log spells them, in bytes."""
+    """Texts of a row from PostgreSQL are kept as its log spells them, in bytes."""
     row = LostRow("1:2:3:0", "shop.lamp", "id=1", "update_origin_differs", "write", "arbiter", "us eu", 1.0)
     detail = LostRowDetail(row, {"word": "at eu", "raw": None, "n": 1}, {"word": "at ü".encode(), "raw": b"\xff\x01"})
 

@@ -283,7 +283,7 @@ def test_a_server_put_back_from_a_copy_of_its_disk_halts(
 def test_a_source_of_another_kind_halts(
     make_rig: Callable[..., Rig], source: Postgres, mariadb: MariaDb, postgres: Postgres
 ) -> None:
-    """What is kept of the log of the one means nothing in that of the other."""
+    """A checkpoint of the log of the one means nothing in that of the other."""
     rig = made(make_rig, source, postgres, "kind")
     insert(rig, 1, 10)
     rig.catch_up()

@@ -212,7 +212,7 @@ def feed_with_tls(folder: Path, port: int, client_ca: str = "") -> Feed:
 
 
 async def test_a_feed_names_files_beside_its_own_and_its_page_is_asked_for(ca: Authority, tmp_path: Path) -> None:
-    """Of a run that is meant: another one's certificate is refused, though the same authority has signed it."""
+    """A certificate says which run is meant: that of another is refused, though signed by the same authority."""
     ca.server()
     (tmp_path / "elsewhere").mkdir()
     for client_ca in ("", "ca.pem"):  # the run's own certificate is one of the authority's too

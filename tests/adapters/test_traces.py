@@ -38,7 +38,7 @@ SECONDS = 90.0
 
 
 class Collector:
-    """What a collector was sent.  `bodies`: as they came."""
+    """Spans that a collector was sent.  `bodies`: as they came."""
 
     def __init__(self, port: int, bodies: list[bytes]) -> None:
         self.endpoint, self.bodies = f"http://127.0.0.1:{port}/v1/traces", bodies

@@ -23,7 +23,7 @@ from tidelock.adapters.postgres.logical.relation_changes import POSITIVE, Form, 
 from tidelock.engine.model.schema_change import DdlKind
 
 Mark: TypeAlias = tuple[str, int, int]
-"""What tells such a change from others of the table."""
+"""Mark that tells such a change from others of the table."""
 _EMPTIED: Final = "TRUNCATE of a partition takes its rows away, VACUUM FULL and CLUSTER change none"
 
 
