@@ -180,7 +180,6 @@ async def _progress(book: Books, part: Part) -> RepairProgress:
         return RepairProgress(table, rows, "refused", why)
     if "repair" in modes:
         return RepairProgress(table, rows, "waiting")
-    left = await _unrepaired(book, where, mine)
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
     split = _SPLIT.decode(found[0][1]) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
@@ -189,7 +188,9 @@ async def _progress(book: Books, part: Part) -> RepairProgress:
         why = "another copy of the table has taken its place: run `tidelock verify`"
         return RepairProgress(table, rows, "lost", why)
     state: RepairState = "reading" if any(row[2] is None for row in found) else "repaired"
-    return RepairProgress(table, rows, state, unrepaired=left if state == "repaired" else ())
+    # Read behind the chunks: the last merge may commit meanwhile, and with it what it leaves.
+    left = await _unrepaired(book, where, mine) if state == "repaired" else ()
+    return RepairProgress(table, rows, state, unrepaired=left)
 
 
 async def _unrepaired(book: Books, where: str, mine: tuple[str, ...]) -> tuple[Unrepaired, ...]:

@@ -46,7 +46,7 @@ async def test_nothing_to_say(place: Place, to_mysql: Place) -> None:
 async def test_a_target_that_may_lose_what_it_reported(to_mysql: Place, mysql: MySql) -> None:
     to_mysql.both()
     mysql.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
-    found = only(list((await check(to_mysql.feed())).findings), "target-durability")
+    found = only(await to_mysql.findings(), "target-durability")
     assert found.level == "warning"
 
 
