@@ -15,6 +15,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
+from tidelock.adapters.process.stuck import waiting
 from tidelock.adapters.runtime.progress import Progress
 from tidelock.adapters.runtime.service_watch import ServiceWatch
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
@@ -70,13 +71,14 @@ async def work(
 
 async def _stopped(worker: Worker) -> None:
     """Stops the worker in order.  A process that cannot end so ends all the same, or nobody would start it anew."""
-    try:
-        await asyncio.wait_for(worker.app.stop(), STOP_SECONDS)
-    except asyncio.CancelledError:
-        pass
-    except TimeoutError:
-        logging.getLogger(__name__).error("the worker did not stop in %.0f s, and ends as it is", STOP_SECONDS)
-        os._exit(FAILED)
+    with contextlib.suppress(asyncio.CancelledError):
+        ending = asyncio.ensure_future(worker.app.stop())
+        await asyncio.wait([ending], timeout=STOP_SECONDS)
+        if not ending.done():
+            words = "the worker did not stop in %.0f s, and ends as it is; its tasks wait here:\n%s"
+            logging.getLogger(__name__).error(words, STOP_SECONDS, "\n".join(waiting()))
+            os._exit(FAILED)
+        ending.result()
 
 
 def _goal(feed: Feed) -> Position:
