@@ -58,6 +58,8 @@ def command(
         raise typer.BadParameter(f"--identity knows {', '.join(IDENTITIES)}, not {identity}")
     names = _chosen(peers, list(PEERS), "peers")
     feeds = _chosen(ours, list(OURS), "ours") if ours != "all" else feeds_beside(names)
+    if not (names or feeds):
+        raise typer.BadParameter(f"nothing to measure: give --ours ({', '.join(OURS)}) or --peers")
     if full:
         rounds, changes = FULL_ROUNDS, FULL_CHANGES
     outcome = Outcome("peers")
