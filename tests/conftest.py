@@ -24,6 +24,7 @@ from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.servers.kafka_broker import Broker
+from bench.harness.servers.place import files_in_memory
 from bench.harness.servers.shared_kafka import shared_kafka
 from bench.harness.servers.spark_classes import java_options
 from bench.harness.workers import Workers
@@ -116,7 +117,14 @@ def place(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def fork_server() -> Iterator[None]:
+def in_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Servers' files are in memory, but for the proofs: these fill gigabytes."""
+    with nullcontext() if "proof" in request.config.option.markexpr.replace("not proof", "") else files_in_memory():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server(in_memory: None) -> Iterator[None]:
     """Commands come from a process that has imported the product, which is started when first asked for."""
     with use_fork_server():
         yield

@@ -504,6 +504,7 @@ def test_failover_by_gtid(make_mariadb: Callable[..., MariaDb], make_mysql: Call
     assert after(theirs.read(elsewhere)) == [(5,), (6,)]
 
 
+@pytest.mark.proof
 def test_a_silent_server_is_unreachable(mariadb: MariaDb) -> None:
     """A proxy that stops forwarding, as a network does that drops packets."""
     source = Source(mariadb)

@@ -145,6 +145,7 @@ def hinder(rig: Rig) -> Callable[[], None]:
     return lambda: rig.at_target("DROP TRIGGER wait")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "pair", [("mariadb", "postgres"), pytest.param(("mysql", "mysql"), marks=pytest.mark.proof)], ids="-".join
 )

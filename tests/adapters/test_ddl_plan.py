@@ -30,6 +30,7 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), command
 
 
+@pytest.mark.proof
 def test_both_flavours_are_alike_at_both_ends() -> None:
     for statement in statements():
         same = {(s, t): planned(statement, s, t).outcome for s in ("mysql", "mariadb") for t in ("mysql", "mariadb")}

@@ -133,6 +133,7 @@ ENDS = {
 }
 
 
+@pytest.mark.proof
 def test_postgres_values_are_the_streams(make: Callable[..., Rig], lake: Lake, postgres_source: Postgres) -> None:
     """All types of PostgreSQL's: one feed follows the log from before the first row, the other copies the rows.  What
     Hive has no type for is PostgreSQL's own text."""

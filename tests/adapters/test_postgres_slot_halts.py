@@ -114,6 +114,7 @@ def test_a_lost_slot_halts(
     way_out(rig)
 
 
+@pytest.mark.proof
 def test_a_promoted_standby_without_the_slot_halts(
     make_rig: Callable[..., Rig],
     make_postgres: Callable[..., Postgres],

@@ -325,6 +325,7 @@ def received(rig: Rig) -> str:
     return str(found[0][0])
 
 
+@pytest.mark.proof
 def test_a_target_that_is_slower_than_the_source_is_patient(
     make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
@@ -417,6 +418,7 @@ def test_a_source_that_is_restarted_and_killed(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_run_outlives_a_silence(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
     """A lost route refuses no connection and ends none: the run says that it waits, and goes on."""
     rig = made(make_rig, source, postgres, "silent", http=f"127.0.0.1:{free_port()}")

@@ -40,6 +40,7 @@ uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed
 ROWS = 3_000
 
 
+@pytest.mark.proof
 def test_a_run_begun_anew_holds_no_machine_of_before(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

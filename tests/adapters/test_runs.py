@@ -198,6 +198,7 @@ def held(rig: Rig, lock: int) -> Iterator[None]:
     other.close()
 
 
+@pytest.mark.proof
 @AT_MARIADB
 def test_a_run_that_hangs_is_taken_over_when_its_lease_ends(rig: Rig) -> None:
     hung = begun(rig)

@@ -96,6 +96,7 @@ def test_a_worker_ends_where_kafka_does_not_speak(deaf: int, mariadb: MariaDb, t
     assert said.code != 0 and "Traceback" not in said.err
 
 
+@pytest.mark.proof
 async def test_sessions_are_given_up_where_nothing_comes(deaf: int, mariadb: MariaDb) -> None:
     place = parse(with_port(mariadb.url(), deaf), Path())
     with pytest.raises(Unreachable):
@@ -142,7 +143,7 @@ BOTH, ANSWERS = (Way.THERE, Way.BACK), (Way.BACK,)
     [
         pytest.param("source", BOTH, id="source-both ways"),
         pytest.param("target mariadb", ANSWERS, id="target mariadb-answers only"),
-        pytest.param("target postgres", BOTH, id="target postgres-both ways"),
+        pytest.param("target postgres", BOTH, id="target postgres-both ways", marks=pytest.mark.proof),
         pytest.param("source", ANSWERS, id="source-answers only", marks=pytest.mark.proof),
         pytest.param("target mariadb", BOTH, id="target mariadb-both ways", marks=pytest.mark.proof),
         pytest.param("target postgres", ANSWERS, id="target postgres-answers only", marks=pytest.mark.proof),

@@ -314,6 +314,7 @@ OLD = "SET TIMESTAMP = UNIX_TIMESTAMP() - 700"
 """The log says then that what follows was prepared so long ago."""
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "kinds", [("mariadb", "postgres"), pytest.param(("mysql", "mariadb"), marks=pytest.mark.proof)], ids="-".join
 )

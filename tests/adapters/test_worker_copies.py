@@ -59,6 +59,7 @@ def held_up(rig: Rig, table: str) -> Callable[[], None]:
     return lambda: rig.at_target(f"DROP TRIGGER wait ON {table}")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("source", "target", "small_rows"),
     [("mariadb", "postgres", 20_000), pytest.param("mysql", "mariadb", 0, marks=pytest.mark.proof, id="by Spark")],

@@ -65,6 +65,7 @@ main()
 """
 
 
+@pytest.mark.proof
 def test_a_worker_joins_once_it_can_find_places(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:
@@ -103,6 +104,7 @@ def test_asking_again_leaves_the_answer_its_time(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_worker_that_hears_nothing_says_so_and_ends(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

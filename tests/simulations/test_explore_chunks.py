@@ -36,7 +36,7 @@ def test_every_rule_is_broken_once() -> None:
     assert {rule.row for rule in CHUNK_RULES.values()} - {0} == {5, 6, 7}
 
 
-SLOW = ("covered-is-seen", "drained")
+SLOW = ("covered-is-seen", "drained", "back-to-pending")
 
 
 @pytest.mark.parametrize("rule", [r if r not in SLOW else pytest.param(r, marks=pytest.mark.proof) for r in SHORTEST])

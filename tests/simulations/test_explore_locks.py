@@ -109,7 +109,10 @@ def test_reduced_histories_stand_for_all() -> None:
     assert images == set(everything) and len(everything) == len(set(everything))
 
 
-@pytest.mark.parametrize("make", ALL)
+WIDE = (scopes.two_uniques, scopes.parents)
+
+
+@pytest.mark.parametrize("make", [proven(make, *WIDE) for make in ALL])
 @pytest.mark.parametrize("apart", [False, True])
 def test_what_has_one_key_has_one_future(make: type[Scope], apart: bool) -> None:
     """Two ways to one key: the same moves lead to the same keys.  (A crash is only told where it is new.)"""
@@ -133,7 +136,7 @@ def test_what_has_one_key_has_one_future(make: type[Scope], apart: bool) -> None
     assert met > 50
 
 
-@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize("make", [proven(make, *WIDE) for make in ALL])
 def test_sends_apart_from_their_commits_break_nothing_either(make: type[Scope]) -> None:
     scope = make()
     world, book, seen = World(scope), Book(scope), set()

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 FIRST = 1_000_000
 BLOCKS, BLOCK = 44, 500
 SHORT = 250
+FIRST_WORLDS = 60
 PROOF = 100_000
 TABLE = ROOT / "simulations" / "mutants" / "TABLE.md"
 
@@ -35,6 +36,13 @@ def later_worlds() -> list[int]:
     return sorted({int(count) - 1 for name, count in rows if name in of_feeds and int(count) > SHORT})
 
 
+def test_the_first_worlds_are_clean() -> None:
+    tally = campaign.run(Drawn(), 0, FIRST_WORLDS)
+    assert tally.runs == FIRST_WORLDS
+    assert_clean(tally)
+
+
+@pytest.mark.proof
 def test_the_worlds_of_the_mutation_table_are_clean() -> None:
     """A planted bug that random worlds notice dies in one of these, or did on the day that the table names."""
     tally = campaign.run(Drawn(), 0, SHORT)

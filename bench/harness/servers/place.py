@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import random
+import re
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ __all__ = [
     "account",
     "cache",
     "environment",
+    "files_in_memory",
+    "folder_for_files",
     "free_port",
     "give",
     "program",
@@ -36,6 +40,37 @@ HOST = "127.0.0.1"
 # Below Linux' ephemeral range, so that no outgoing connection takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
 _given: set[int] = set()
+MEMORY = Path("/dev/shm")
+LEAST_FREE_BYTES = 6 << 30  # a server of a test has tens of megabytes, some dozen run at once
+_in_memory = False
+
+
+@contextmanager
+def files_in_memory(wanted: bool = True) -> Iterator[None]:
+    """Have servers that are made within keep their files in memory, as long as there is plenty of it; or on the disk.
+
+    To make a database is to copy hundreds of small files: on a disk that takes a fifth of the processor time of tests.
+    """
+    global _in_memory
+    before, _in_memory = _in_memory, wanted
+    try:
+        yield
+    finally:
+        _in_memory = before
+
+
+def folder_for_files() -> Path | None:
+    """Returns the folder in which a server makes its own; None: the system's for temporary files."""
+    return MEMORY if _in_memory and _free_memory() > LEAST_FREE_BYTES else None
+
+
+def _free_memory() -> int:
+    """Returns how many bytes may be put into `MEMORY`; 0 where it is none, or not ours to write."""
+    if not (os.path.ismount(MEMORY) and os.access(MEMORY, os.W_OK)):
+        return 0
+    place = os.statvfs(MEMORY)
+    available = re.search(r"^MemAvailable: +([0-9]+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return min(place.f_bavail * place.f_frsize, int(available[1]) << 10 if available else 0)
 
 
 def account(*names: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 
 from bench.harness.servers import sparse
 from bench.harness.servers.guard import guard
-from bench.harness.servers.place import HOST, account, environment, free_port, give, run_as
+from bench.harness.servers.place import HOST, account, environment, folder_for_files, free_port, give, run_as
 
 START_SECONDS = 90.0
 STOP_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Process(ABC):
         self.extra = list(extra)
         self.account = account(*self.accounts)
         self.port = free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix=f"tidelock-{self.scheme}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"tidelock-{self.scheme}-", dir=folder_for_files()))
         guard.folder(str(self.folder))
         self.data = self.folder / "data"
         self.log = self.folder / "server.log"
