@@ -26,6 +26,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, explained, stopped
 from tidelock.adapters.kafka.topics import control_topic
 from tidelock.adapters.process.complaint import Complaint
+from tidelock.adapters.process.ending import ended
 from tidelock.engine.cluster.name_holder import NameHolder
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
@@ -149,8 +150,7 @@ class ControlTopic:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._tail is not None
-        self._tail.cancel()
-        await asyncio.gather(self._tail, return_exceptions=True)
+        await ended(self._tail)
         if self._producer is not None:
             await self._producer.stop()
 

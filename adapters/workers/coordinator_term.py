@@ -17,6 +17,7 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, News, SoleWriter
 from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.process.ending import ended
 from tidelock.adapters.runtime import long_statement
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
@@ -130,9 +131,7 @@ class CoordinatorTerm:
                     task.result()
                 self._publishing.check()
         finally:
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await ended(*self._tasks)
             await self._publishing.stop()  # last: one of the tasks may have been about to start it anew
 
     def _step(self) -> None:

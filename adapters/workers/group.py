@@ -27,6 +27,7 @@ from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
 from tidelock.adapters.process.complaint import Complaint
+from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.gc_tuning import forget
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.row_copy.copier import CopierProcess, SparkCopier
@@ -232,8 +233,7 @@ class GroupRunner:
             await shell.run(taken.checkpoint)
         finally:
             self._shell = None
-            reporter.cancel()
-            await asyncio.gather(reporter, return_exceptions=True)
+            await ended(reporter)
         if shell.stepped_down is not None:
             self._stream_idle_us = shell.stepped_down.stream_idle_us or self._stream_idle_us
         await self._ended(machine, shell)

@@ -23,6 +23,7 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, at, decode
 from tidelock.adapters.ports.capture_messages import Unanswered
+from tidelock.adapters.process.ending import ended
 from tidelock.adapters.workers.silence import Silence
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
@@ -154,8 +155,7 @@ class PartitionLog:
             self._reached = None
             if self._reading is not None:
                 self.restarts += 1
-                self._reading.cancel()
-                await asyncio.gather(self._reading, return_exceptions=True)
+                await ended(self._reading)
                 self._reading = None
                 await asyncio.sleep(self._delay)  # back off, not synchronisation
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
@@ -239,8 +239,7 @@ class PartitionLog:
     async def close(self) -> None:
         """Pauses the partition; nothing more is handed over."""
         if self._reading is not None and self._reading is not asyncio.current_task():
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+            await ended(self._reading)
 
 
 def _too_short(partition: int, position: Position) -> Alarm:

@@ -34,6 +34,7 @@ from tidelock.adapters.kafka.connection import LogError, client_options, reach, 
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
+from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.told_by_parent import parents_channel
 from tidelock.adapters.wiring.sources import load_reader
@@ -70,8 +71,7 @@ async def _run(order: PublishOrder, channel: socket.socket) -> None:
         parent.tell(FAILED, publishing.result())
         await parent.close()
     else:
-        publishing.cancel()
-        await asyncio.gather(publishing, return_exceptions=True)
+        await ended(publishing)
 
 
 async def publish(order: PublishOrder, parent: Parent) -> Failed:

@@ -21,6 +21,7 @@ from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.ports.capture_messages import Failed, Learned, Unanswered
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
@@ -139,8 +140,7 @@ class Publishing:
 
     async def _end(self) -> None:
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+            await ended(self._running)
             self._running = None
         if self._process is not None:
             await self._process.stop()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.process.ending import ended
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,7 @@ class TargetWatch:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     async def _go_on(self) -> None:
         failing = False
