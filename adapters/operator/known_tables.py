@@ -43,11 +43,12 @@ async def read(book: Books) -> Known | None:
 
 
 async def keep(book: Books, epoch: int) -> None:
-    """Keeps the rules of the run that has the feed by this epoch.  Raises TargetError."""
-    known = Known(book.feed.tables)
-    if await read(book) != known:
+    """Keeps the rules of the run that has the feed by this epoch.  Others stay accepted.  Raises TargetError."""
+    known, tables = await read(book), book.feed.tables
+    accepted = known.accepted if known is not None and known.accepted != tables else ()
+    if known != (kept := Known(tables, accepted)):
         update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND epoch = %s"
-        await book.session.execute(update, _spelled(known), book.feed.name, epoch)
+        await book.session.execute(update, _spelled(kept), book.feed.name, epoch)
 
 
 async def accept(book: Books, former: Feed) -> None:
