@@ -255,8 +255,8 @@ def _unidentified(shape: Shape, target: TargetTable) -> str:
     key = f"its key is {', '.join(target.key)}" if target.key else "it has no key"
     return (
         f"of a row of {shape.name} that is updated or deleted the source logs {told} alone, and at the target {key}; "
-        "give the target's table that key; or run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, and as the "
-        f"log has older rows as they are, {RESYNC}"
+        "run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, and as the log has older rows as they are, "
+        f"{RESYNC}; or, if the source has never logged it otherwise, give the target's table that key"
     )
 
 
