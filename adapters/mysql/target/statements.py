@@ -201,7 +201,8 @@ class TableStatements:
             return f"{name}={document} AND {'='.join(texts)}"  # 1 and 1.0 are equal
         if column.kind is Kind.VECTOR:
             return f"HEX({name})={literals.text(value.hex().upper())}"
-        if column.kind in _FLOATS and value == 0:  # the zeros are equal, and beside `=` MySQL puts one for the other
+        if column.kind in _FLOATS and value == 0 and self._dialect is Dialect.MYSQL:  # MariaDB keeps no sign of a zero
+            # The zeros are equal, and beside `=` MySQL puts one for the other.
             return f"CAST({name} AS CHAR)='{'-0' if signed(value) == '-0' else '0'}'"
         if column.kind not in _AS_BYTES:
             return f"{name}<=>{literal}"
