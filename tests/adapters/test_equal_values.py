@@ -55,6 +55,17 @@ def test_of_rows_without_a_key_the_very_one_goes_at_mysql(
     assert left == {"zeros": [("0",)] * 2, "documents": [("1",)] * 2}
 
 
+def test_a_zero_whose_sign_the_target_does_not_keep_goes_too(
+    make_rig: Callable[..., Rig], mysql: MySql, mariadb: MariaDb
+) -> None:
+    rig = make_rig(mysql, mariadb, "unsigned", lanes=2)
+    rig.table("zeros", "n int, v double")
+    rig.at_source("INSERT INTO zeros VALUES (1, 0e0), (1, -0e0), (1, -0e0)")
+    rig.at_source("DELETE FROM zeros WHERE CAST(v AS CHAR) = '-0'")
+    rig.catch_up()
+    assert rig.rows("SELECT v FROM zeros") == [("0",)]
+
+
 @pytest.mark.parametrize("consistency", ["row", "transaction"])
 def test_a_zero_of_a_key_gets_its_sign(
     make_rig: Callable[..., Rig], mysql: MySql, postgres: Postgres, consistency: str
