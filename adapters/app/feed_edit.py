@@ -19,12 +19,13 @@ import msgspec
 
 from tidelock.adapters.app.planned import prepare
 from tidelock.adapters.app.planned_statement import PlannedStatement
+from tidelock.adapters.checks.changed_tables import at_source
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import ConfigError, Feed
-from tidelock.adapters.config.feed_change import FeedChange, SourceColumns, difference
+from tidelock.adapters.config.feed_change import FeedChange, difference
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import held_copies
+from tidelock.adapters.operator import held_copies, known_tables
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.copies import copies as copies_of
 from tidelock.adapters.operator.feed_control import books
@@ -49,8 +50,9 @@ from tidelock.engine.model.records import TableName
 
 
 class FeedEdit(msgspec.Struct, frozen=True):
-    """A planned change.  `was`, `text`: the file as it is, and as it is to be.  `begun`: the feed has a place in the
-    log.  `run`: the run that is alive.  `statements`: what the new file needs, as `init` would make it.
+    """A planned change.  `was`, `text`: the file as it is, and as it is to be.  `former`: with the tables that the feed
+    last ran with, where the file was changed by hand since.  `begun`: the feed has a place in the log.  `run`: the run
+    that is alive.  `statements`: what the new file needs, as `init` would make it.
     """
 
     path: Path
@@ -78,14 +80,14 @@ async def plan(path: Path, text: str, named: str, *, copies: bool = True, keep: 
     edit = FeedEdit(path, was, text, former, new, change)
     if change.refused:
         return edit
-    begun, run = await _stands(former)
-    there = await asyncio.to_thread(_at_source, former, new)
+    begun, run, former = await _stands(former)
+    there = await asyncio.to_thread(at_source, former, new)
     hive = former.target_url.scheme == "hive"
     change = difference(former, new, there, begun=begun, copies=copies and not hive, keep=keep)
     needs = any(one.what in ("comes in", "other target", "columns") for one in change.tables)
     statements = await prepare(new, False) if needs and not hive else []
     return msgspec.structs.replace(
-        edit, change=change, begun=begun, run=run,
+        edit, former=former, change=change, begun=begun, run=run,
         statements=tuple(s for s in statements if s.applied or s.administrator),
     )  # fmt: skip
 
@@ -113,7 +115,7 @@ async def carry_out(edit: FeedEdit) -> None:
     if edit.keeps_books:
         async with books(edit.new) as book:
             mapping = TableMappings(rules_of(edit.new), edit.new.schema)
-            await held_copies.hold(book, mapping, asked, edit.change.targets)
+            await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
     if loader.text_of(edit.path) != edit.was:
         raise _refused("changed", f"{edit.path} was changed by somebody else meanwhile", "Look at it, then try again")
     try:
@@ -156,28 +158,17 @@ async def run_of(feed: Feed) -> Run | None:
         return run if run is not None and run.alive else None
 
 
-async def _stands(feed: Feed) -> tuple[bool, Run | None]:
-    """Returns whether the feed has begun, and the run that is alive."""
+async def _stands(feed: Feed) -> tuple[bool, Run | None, Feed]:
+    """Returns whether the feed has begun, the run that is alive, and the feed with the tables that it last ran with,
+    where its file was changed by hand since."""
     if feed.target_url.scheme == "hive":
-        return True, None
+        return True, None, feed
     async with session(feed.target_url) as target:
         if (await look(target, feed.schema)).everything:
-            return False, None
-        begun = bool(await Books(feed, target).checkpoints())
-    return begun, await run_of(feed)
-
-
-def _at_source(former: Feed, new: Feed) -> dict[TableName, SourceColumns]:
-    source = source_of(new.source_url)
-    patterns = list(dict.fromkeys(rule.source for feed in (former, new) for rule in feed.tables))
-    mappings = [TableMappings(rules_of(feed), feed.schema) for feed in (former, new)]
-    names = {n for n in source.look(patterns, earliest=False).tables if any(one.selects(n) for one in mappings)}
-    shapes = source.shapes(names.__contains__)
-    return {
-        name: SourceColumns(tuple(column.name for column in shape.columns), bool(shape.primary_key))
-        for name, shape in shapes.items()
-        if name in names
-    }
+            return False, None, feed
+        book = Books(feed, target)
+        begun, former = bool(await book.checkpoints()), await known_tables.former(book)
+    return begun, await run_of(feed), former
 
 
 # ---------------------------------------------------------------------- what would keep it from being done

@@ -22,7 +22,7 @@ from tidelock.adapters.checks.refusals import refusals, tables_there
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import arbiter, held_copies, sites, start_copy
+from tidelock.adapters.operator import arbiter, held_copies, known_tables, sites, start_copy
 from tidelock.adapters.operator.adoption import adopted
 from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.first_place import first_place, has_place, place_to_begin
@@ -263,6 +263,7 @@ async def _run(
     forms = KeptForms(feed, 0, taken.epoch)
     async with session(feed.target_url) as target:
         book = Books(feed, target)
+        await known_tables.keep(book, taken.epoch)
         await held_copies.release(book, mapping, source.tables, progress.message)
         first_copy = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
         if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):

@@ -4,7 +4,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 
 | table                | one row per                | holds                                                            |
 |----------------------|----------------------------|------------------------------------------------------------------|
-| `tidelock_owner`     | feed, table group          | the fencing epoch, the desired state, why it halted              |
+| `tidelock_owner`     | feed, table group          | the fencing epoch, the desired state, why it halted, its rules   |
 | `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, and their origin and path           |
 | `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
 | `tidelock_parked`    | failed row (dead letter)   | the change, its error, and `wish`: what it is queued for         |
@@ -25,6 +25,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
   sites both are NULL.  The columns' order is part of the receipt, which is read in the log (`engine.capture.origin`).
 - `site` of a checkpoint is that of the source, whose log the position is of; NULL without sites.
 - `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`.
+- `rules` is JSON of `operator.known_tables.Known`, in group 0 of an embedded feed; NULL: it has run with none yet.
 - `ddl_passed` is `source:number` of the statement that an operator declared done or skipped.
 - `position` is JSON of `engine.model.records.Position`.
 - `change_data` is `ParkedRow.change`.
@@ -105,6 +106,7 @@ _COLUMNS = {
   desired_state varchar(16) NOT NULL DEFAULT 'running',
   halt {long_text},
   ddl_passed varchar(255),
+  rules {long_text},
   PRIMARY KEY (feed, grp)""",
     "tidelock_progress": """
   feed varchar(64) NOT NULL,

@@ -2,7 +2,8 @@
 
 Without names a change is known by `host:port` at MySQL and MariaDB, and at PostgreSQL by nothing.  There what this feed
 brings goes back, an older row over a newer one.  A feed that writes to the source has its checkpoint there, and that
-says whose log it reads; which tables it has, nobody knows here.
+says whose log it reads.  Beside it are the tables that it has run with (`operator.known_tables`), unless it runs as
+workers: one that reads no table that this feed writes to, or writes to none that this feed reads, sends nothing round.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import msgspec
 
 from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, quote
-from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.feed import Feed, TableRule
+from tidelock.adapters.operator import known_tables
+from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession, session
+from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model import lineage
 from tidelock.engine.model.records import Position
 
@@ -32,10 +36,26 @@ async def check_other_way(feed: Feed) -> list[Finding]:
             server, certain = await _server(target)
             table = f"{quote(source.dialect, feed.schema)}.{CHECKPOINTS}"
             stored = await source.fetch(f"SELECT feed, position FROM {table} ORDER BY feed")
+            back = dict.fromkeys(str(name) for name, text in stored if _reads(_POSITION.decode(text)) == server)
+            apart = [name for name in back if await _apart(feed, name, source)]
     except TargetError:
         return []  # as is said elsewhere
-    back = dict.fromkeys(str(name) for name, text in stored if _reads(_POSITION.decode(text)) == server)
-    return [_finding(feed, name, certain) for name in back]
+    return [_finding(feed, name, certain) for name in back if name not in apart]
+
+
+async def _apart(feed: Feed, name: str, source: TargetSession) -> bool:
+    """Returns whether nothing goes round between this feed and that of the name, whose bookkeeping `source` has."""
+    known = await known_tables.read(Books(msgspec.structs.replace(feed, name=name), source))
+    if known is None:
+        return False
+    taken = known.ran + known.accepted
+    gone = any(_written(ours).meets(Pattern.of(theirs.source)) for ours in feed.tables for theirs in taken)
+    come = any(_written(theirs).meets(Pattern.of(ours.source)) for ours in feed.tables for theirs in taken)
+    return not (gone and come)
+
+
+def _written(rule: TableRule) -> Pattern:
+    return Pattern.of(rule.target or rule.source)
 
 
 def _reads(position: Position) -> str:

@@ -32,6 +32,8 @@ from tidelock.engine.model.records import Kind, TableName
 
 ALL_ROWS: Final = "sql_select_limit=18446744073709551615"
 """A server's own limit would cut what is read of tables, without a word."""
+_MODE: Final = "sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO'"
+"""A server's own mode may take our statements for others (ORACLE, ANSI_QUOTES), or cut what is kept."""
 _ISOLATION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 WRITE_SECONDS: Final = 600.0  # of a server that takes nothing; what it is sent is rows, and it may be slow
 SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
@@ -85,9 +87,9 @@ class Flavor(msgspec.Struct, frozen=True):
 
 
 def connect(endpoint: Address) -> SourceConnection:
-    """A session in utf8mb4, UTC and autocommit, which reads all rows and none that is not committed, whatever the
-    server's own settings are.  An answer that does not come is waited for as long as the server says
-    that it works on it.  Raises AccessDenied or Unreachable."""
+    """A session in utf8mb4, UTC, autocommit and a mode of our own, which reads all rows and none that is not committed,
+    whatever the server's own settings are.  An answer that does not come is waited for as long as the server says that
+    it works on it.  Raises AccessDenied or Unreachable."""
     connection = _connected(endpoint)
     connection._read_timeout = endpoint.read_seconds
     number = int(connection.thread_id())  # type: ignore[no-untyped-call]
@@ -118,7 +120,7 @@ def _connected(endpoint: Address) -> SourceConnection:
             database=endpoint.database or None,
             charset="utf8mb4",
             autocommit=True,
-            init_command=f"SET time_zone='+00:00',{ALL_ROWS}",
+            init_command=f"SET time_zone='+00:00',{ALL_ROWS},{_MODE}",
             connect_timeout=endpoint.connect_seconds,
             read_timeout=endpoint.connect_seconds,
             write_timeout=WRITE_SECONDS,

@@ -15,6 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import known_tables
 from tidelock.adapters.operator.stamps import refuse_copies
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.staging import HELD, HELD_MODES
@@ -26,10 +28,15 @@ _ASKED: Final = {held: mode for mode, held in HELD.items()}
 
 
 async def hold(
-    book: Books, mapping: TableMappings, asked: Mapping[TableName, HeldMode], targets: Iterable[TableName]
+    book: Books,
+    mapping: TableMappings,
+    asked: Mapping[TableName, HeldMode],
+    targets: Iterable[TableName],
+    former: Feed,
 ) -> None:
     """Asks for copies of these source tables, for a run with this mapping.  What was held or refused before of the
-    `targets`, all tables at the target that change, goes.  Raises TargetError."""
+    `targets`, all tables at the target that change, goes.  Such a run may have the book's rules, after one with those
+    of `former`.  Raises TargetError."""
     if asked:
         refuse_copies(book.feed)
     place, feed, run = book.table("tidelock_wanted"), book.feed.name, book.session.execute
@@ -47,6 +54,7 @@ async def hold(
             "VALUES (%s, 0, %s, %s, %s, %s, %s)",
             feed, ordinal, target.schema, target.table, HELD[mode], digest(mapping, name),
         )  # fmt: skip
+    await known_tables.accept(book, former)
     await run("COMMIT")
 
 

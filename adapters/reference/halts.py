@@ -308,6 +308,10 @@ REFUSED: Final = (
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
          "set `log: kafka://…` again, and run `tidelock worker FEED`"),
+    Halt(("tables-changed",), (),
+         "the file's `tables` were changed by hand, and rows that the feed did not take before are there already",
+         "`tidelock edit FEED FEED --apply`, with `--no-copy` for changes alone, or put them back as they were; then "
+         f"{RUN}", "test_changed_tables.py::test_a_table_that_came_in_by_hand_is_refused_until_it_is_copied", True),
     Halt(("PurgedPosition",), ("there is no slot",),
          "`start` names a place, and PostgreSQL has kept its log for the feed from none",
          "`start: now` or `start: copy`; or make publication and slot before that place, as the hint says",

@@ -240,7 +240,7 @@ class _Tied:
             Index(n, tuple(at[c] for c in columns), tuple(equality[c] for c in columns), is_key=False)
             for n, columns in enumerate(dict.fromkeys([table.key, *referenced]))
         ]
-        self._key_of = binding.key_of
+        self._key_of = binding.identity
         self._cascades = any(fk.cascades for fk in table.references)
         self._left: dict[Key, None] = {}
 
@@ -304,8 +304,8 @@ def in_log_order(changes: Sequence[Change]) -> list[Step]:
             last.keys.append(key)
             keys.add(key)
             continue
-        moves = not binding.key or binding.has_unlogged_unique_column or any(
-            before[p] != after[p] for p in (*binding.unique_positions, *binding.foreign_positions)
+        moves = not binding.key or binding.has_unlogged_unique_column or binding.moves(before, after) or (
+            binding.identity(before) != binding.identity(after)
         )
         if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):
             last, keys = UpdateRows(binding, [], [], moves), set()

@@ -35,6 +35,10 @@ class Pattern:
         schema, table = _expression(self.schema), _expression(self.table)
         return schema.fullmatch(name.schema) is not None and table.fullmatch(name.table) is not None
 
+    def meets(self, other: Pattern) -> bool:
+        """Is there a name that both patterns match?"""
+        return _meet(self.schema, other.schema) and _meet(self.table, other.table)
+
     def draws_on(self, schema: str) -> bool:
         """May it match a table of this database?"""
         return _expression(self.schema).fullmatch(schema) is not None
@@ -64,3 +68,23 @@ def _carry(source: str, name: str, target: str) -> str:
     assert found is not None
     pieces = target.split("*")
     return pieces[0] + "".join(text + piece for text, piece in zip(found.groups(), pieces[1:], strict=False))
+
+
+def _meet(one: str, other: str) -> bool:
+    """Is there a text that both parts match?"""
+    reached = {(0, 0)}
+    frontier = [(0, 0)]
+    while frontier:
+        i, j = frontier.pop()
+        mine, theirs = one[i : i + 1], other[j : j + 1]
+        steps = []
+        if mine == "*":
+            steps += [(i + 1, j), *([(i, j + 1)] if theirs else ())]
+        if theirs == "*":
+            steps += [(i, j + 1), *([(i + 1, j)] if mine else ())]
+        if mine and mine == theirs:
+            steps.append((i + 1, j + 1))
+        fresh = [step for step in steps if step not in reached]
+        reached.update(fresh)
+        frontier += fresh
+    return (len(one), len(other)) in reached

@@ -8,6 +8,7 @@ values are the same to the target's index; a key may be coarser than that, never
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from operator import itemgetter
 
@@ -109,6 +110,7 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
 
 
 _IN_OWN_WORDS = frozenset((Kind.OTHER, Kind.JSON))
+_FLOATS = frozenset((Kind.FLOAT, Kind.DOUBLE))
 _TEXTS = ("text", "varchar", "character", "char", "tinytext", "mediumtext", "longtext")
 _NUMBERS = ("numeric", "decimal")
 
@@ -135,7 +137,8 @@ class Binding:
     `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
     `key`: positions of the key columns in a row; empty where the whole row is the key.
     `key_of(row)`: the values that identify a row at the target (the whole row where there is no key);
-    `identity(row)`: the same, a single value without its tuple.
+    `identity(row)`: the same, a single value without its tuple, and each as `signed` tells it.
+    `floats`: positions of floating point numbers that belong to any key.
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
     `constrained_positions`: both, without the key's.  `moves(before, after)`: does a column of them differ?
@@ -153,6 +156,7 @@ class Binding:
         "columns",
         "constrained_positions",
         "fk_free",
+        "floats",
         "foreign_positions",
         "has_target_only_columns",
         "has_unlogged_unique_column",
@@ -192,14 +196,18 @@ class Binding:
         self.columns: tuple[TargetColumn | None, ...] = tuple(None if c.generated else c for c in columns)
         self.key = tuple(at[c] for c in target.key)
         self.key_of = _keyer(self.key)
+        keyed = indexed_columns(target)
+        self.floats = frozenset(i for i, c in enumerate(shape.columns) if c.kind in _FLOATS and c.name in keyed)
         self.identity: Callable[[Row], Value] = itemgetter(*self.key) if self.key else self.key_of
+        if not self.floats.isdisjoint(self.key):
+            self.identity = lambda row: tuple([signed(value) for value in self.key_of(row)])
         names = {c for u in target.uniques for c in u.columns}
         self.has_unlogged_unique_column = any(c not in at for c in names)
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
         self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         self.constrained_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
-        self.moves = _mover(self.constrained_positions)
+        self.moves = _mover(self.constrained_positions, self.floats)
         self.has_target_only_columns = any(c.name not in at and not c.generated for c in target.columns)
         self.fk_free = not (target.foreign_keys or target.references)
         self.unseen = _unseen(shape, target) if self.partial else ()
@@ -219,7 +227,7 @@ class Binding:
 def _compared(shape: Shape, target: TargetTable) -> TargetTable:
     """Returns the table with the equality that values of this shape have in the columns of its indexes."""
     logged = {c.name: c for c in shape.columns}
-    indexed = _indexed(target)
+    indexed = indexed_columns(target)
     equalities = {
         c.name: equality_of(logged[c.name], c) for c in target.columns if c.name in logged and c.name in indexed
     }
@@ -229,7 +237,7 @@ def _compared(shape: Shape, target: TargetTable) -> TargetTable:
     return msgspec.structs.replace(target, columns=tuple(columns))
 
 
-def _indexed(table: TargetTable) -> frozenset[str]:
+def indexed_columns(table: TargetTable) -> frozenset[str]:
     """Returns the columns of unique and foreign keys, and those that are referred to."""
     keys = (u.columns for u in table.uniques)
     foreign = (f.columns for f in table.foreign_keys)
@@ -238,7 +246,7 @@ def _indexed(table: TargetTable) -> frozenset[str]:
 
 
 def _unseen(shape: Shape, target: TargetTable) -> tuple[str, ...]:
-    indexed = _indexed(target)
+    indexed = indexed_columns(target)
     return tuple(c.name for c in target.columns if c.name in indexed and c.name not in shape.primary_key)
 
 
@@ -247,8 +255,8 @@ def _unidentified(shape: Shape, target: TargetTable) -> str:
     key = f"its key is {', '.join(target.key)}" if target.key else "it has no key"
     return (
         f"of a row of {shape.name} that is updated or deleted the source logs {told} alone, and at the target {key}; "
-        "give the target's table that key; or run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, and as the "
-        f"log has older rows as they are, {RESYNC}"
+        "run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, and as the log has older rows as they are, "
+        f"{RESYNC}; or, if the source has never logged it otherwise, give the target's table that key"
     )
 
 
@@ -261,9 +269,16 @@ def _keyer(key: tuple[int, ...]) -> Callable[[Row], Row]:
     return itemgetter(*key)
 
 
-def _mover(positions: tuple[int, ...]) -> Callable[[Row, Row], bool]:
+def signed(value: Value) -> Value:
+    """Returns the value; of the zero that has a sign its text, as that is equal to the other zero and not the same."""
+    return "-0" if value == 0 and type(value) is float and math.copysign(1.0, value) < 0 else value
+
+
+def _mover(positions: tuple[int, ...], floats: frozenset[int]) -> Callable[[Row, Row], bool]:
     if not positions:
         return lambda before, after: False
+    if not floats.isdisjoint(positions):
+        return lambda before, after: any(signed(before[p]) != signed(after[p]) for p in positions)
     if len(positions) == 1:
         p = positions[0]
         return lambda before, after: bool(before[p] != after[p])

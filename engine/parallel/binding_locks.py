@@ -3,16 +3,25 @@
 Rows of several sources may go to one target table, under shapes of their own.  Those of a shape that lacks a column of
 a unique index, or the before-image of one, take the table whole; so do merges of chunks, and rows of other tables where
 the log does not tell which rows a foreign key ties.  All other rows of that table then hold it in mode S.
+
+Where the values of a key come from columns of two types, what is one value to the target has two spellings: `1.5` of a
+DECIMAL with one digit behind the point is `1.50` of one with two, and an INT is no text at all.  Keys of theirs say
+nothing about each other, so rows of the shape that comes later take the table whole, too.
 """
 
 from __future__ import annotations
 
-from tidelock.engine.model.records import TableName
-from tidelock.engine.model.schema import Binding, TargetTable
+from tidelock.engine.model.records import Column, Kind, TableName
+from tidelock.engine.model.schema import Binding, Equality, TargetTable, indexed_columns
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys, serial_reason
 from tidelock.engine.parallel.lock_request import LockRequest, S, X
+
+_WHOLE = dict.fromkeys((Kind.INT, Kind.YEAR, Kind.BIT, Kind.BOOL), Kind.INT)
+_TEXTS = dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET), Kind.TEXT)
+_ALIKE = {**_WHOLE, **_TEXTS}
+_SCALED = (Kind.DECIMAL, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 class BindingLocks:
@@ -62,9 +71,21 @@ class BindingLocks:
     def _lock_by(self, binding: Binding) -> RowKeys:
         """Compiles its keys anew."""
         shared = binding.name in self.copied or binding.name in self._uneven
-        keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
+        alone = self._spelled_apart(binding)
+        keys = compile_keys(binding, self._space, self._tables, table_shared=shared, alone=alone)
         self._dispatcher.bind(binding, keys)
         return keys
+
+    def _spelled_apart(self, binding: Binding) -> str:
+        """Returns why values of its keys do not compare with those of a binding before it; '' where they do."""
+        own = _spellings(binding)
+        for other in self._bound.get(binding.name, ()):
+            if other is binding:
+                break
+            theirs = _spellings(other)
+            if column := next((name for name in own if theirs.get(name, own[name]) != own[name]), ""):
+                return f"{binding.shape.name} and {other.shape.name} have {column} in columns of different types"
+        return ""
 
     @property
     def space(self) -> Keyspace:
@@ -74,3 +95,14 @@ class BindingLocks:
     def table_lock(self, table: TableName) -> LockRequest:
         """Requests the table for one who wants it for itself."""
         return self._space.table_lock(table, X)
+
+
+def _spellings(binding: Binding) -> dict[str, tuple[Kind, int, Equality]]:
+    """Returns what the spelling of values hangs on, of each column that a key has."""
+    equality = {c.name: c.equality for c in binding.target.columns}
+    keys = indexed_columns(binding.target)
+    return {c.name: (*_form(c), equality[c.name]) for c in binding.shape.columns if c.name in keys}
+
+
+def _form(column: Column) -> tuple[Kind, int]:
+    return _ALIKE.get(column.kind, column.kind), column.scale if column.kind in _SCALED else 0

@@ -78,17 +78,23 @@ def unseen_reason(binding: Binding) -> str:
 
 
 def compile_keys(
-    binding: Binding, space: Keyspace, tables: Mapping[TableName, TargetTable], *, table_shared: bool = False
+    binding: Binding,
+    space: Keyspace,
+    tables: Mapping[TableName, TargetTable],
+    *,
+    table_shared: bool = False,
+    alone: str = "",
 ) -> RowKeys:
     """Compiles the key functions of one binding.  `tables`: all selected targets.
 
     `table_shared`: somebody takes the table whole (`Keyspace.table_lock`): the merge of a chunk, where it is being
     copied, or rows that come under another shape, without a column of a unique index.
+    `alone`: why its rows take the table whole, as rows of another shape spell the same keys otherwise.
 
     Raises SchemaMismatch where a foreign key cannot be locked: it uses a column that the log does not have.
     """
     table = binding.target
-    serial = serial_reason(table) or _unlogged_unique(binding) or unseen_reason(binding)
+    serial = serial_reason(table) or _unlogged_unique(binding) or unseen_reason(binding) or alone
     partners = untold_partners(binding, tables)
     requests: list[RequestKeys] = []
     index_wide: list[RequestKeys] = []

@@ -85,3 +85,25 @@ def test_a_time_that_the_source_left_alone_stays(
     )
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["ORACLE,EMPTY_STRING_IS_NULL", pytest.param("ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH", marks=pytest.mark.proof)],
+)
+def test_a_mode_that_takes_statements_for_others(make: Make, make_rig: Callable[..., Rig], mode: str) -> None:
+    """Commands and runs ended with a syntax error or a NOT NULL that no row broke, and told to look at rights."""
+    rig = make_rig(make("mariadb"), make("mariadb"), "modes", start="copy")
+    for end in (rig.source, rig.target):
+        end.execute(f"SET GLOBAL sql_mode='{mode}'")
+    rig.table("account", "id int PRIMARY KEY, code char(5), name varchar(40)")
+    rig.at_source("INSERT INTO account VALUES (1, 'a', ''), (2, '', 'b')")
+    made = rig.command("init", "--apply")
+    assert made.code == 0, made
+    rig.catch_up(COPY_SECONDS)
+    rig.at_source("INSERT INTO account VALUES (3, 'c', '')", "UPDATE account SET name = '' WHERE id = 2")
+    rig.catch_up()
+    for words in ("verify", "pause", "resume"):
+        said = rig.command(words)
+        assert said.code == 0, said
+    rig.assert_exact()

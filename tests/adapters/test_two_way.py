@@ -185,6 +185,24 @@ def test_two_feeds_without_sites_that_go_both_ways_are_told(
     assert told_of_the_other_way(back) == []
 
 
+@PROOF
+def test_a_feed_the_other_way_of_other_tables_is_none(
+    mariadb: MariaDb, mysql: MySql, network: Callable[..., Network]
+) -> None:
+    """The tables that it has run with are known."""
+    pair = network({"eu": mariadb, "us": mysql}, "eu>us", "us>eu")
+    there, back = pair.feeds["eu>us"], pair.feeds["us>eu"]
+    there.sites = back.sites = {}
+    schema = pair.schema
+    there.tables = [{"source": f"{schema}.*"}]
+    assert there.command("run", "--until-caught-up").code == 0
+    pair["eu"].write([0])
+    assert there.command("run", "--until-caught-up").code == 0
+    assert told_of_the_other_way(back) == [("warning", there.name)]
+    back.tables = [{"source": f"{schema}.*", "target": f"{schema}_other.*"}]
+    assert told_of_the_other_way(back) == [], "it writes to tables that the other one does not read"
+
+
 def told_of_the_other_way(feed: Direction) -> list[tuple[str, str]]:
     findings = feed.command("check", "--json").json["findings"]
     return [(one["level"], one["message"].split()[1]) for one in findings if one["kind"] == "other-way"]

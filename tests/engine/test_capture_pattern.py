@@ -45,6 +45,25 @@ def test_a_target_with_more_stars_than_its_source_does_not_fit() -> None:
     assert not Pattern("*.b").fits(Pattern("a.*"))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "meets"),
+    [
+        ("shop.a", "shop.a", True),
+        ("shop.a", "shop.b", False),
+        ("shop.*", "shop.b", True),
+        ("shop.*", "crm.*", False),
+        ("*.a*", "shop.*b", True),
+        ("shop.a*", "shop.b*", False),
+        ("shop.*a", "shop.b*", True),
+        ("s*p.x", "s*q.x", False),
+        ("shop.log_*_x", "shop.log_*", True),
+        ("shop.a*b", "shop.ab", True),
+    ],
+)
+def test_patterns_that_share_a_name(one: str, other: str, meets: bool) -> None:
+    assert Pattern(one).meets(Pattern(other)) is Pattern(other).meets(Pattern(one)) is meets
+
+
 @pytest.mark.parametrize("text", ["account", ".account", "shop.", "", "."])
 def test_not_a_pattern(text: str) -> None:
     with pytest.raises(PatternError, match=r"is not of the form db\.table"):

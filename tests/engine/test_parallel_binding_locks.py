@@ -1,6 +1,7 @@
 """Locks of the rows of one target table under several shapes: who takes it whole, and who has to share it then."""
 
 from tests.engine.world import bind, change, table
+from tidelock.engine.model.records import Column, Kind, Shape
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.binding_locks import BindingLocks
 from tidelock.engine.parallel.dispatcher import Dispatcher
@@ -63,3 +64,37 @@ def test_whoever_wants_the_table_for_himself_asks_for_it_in_mode_x() -> None:
     locks = Planner().locks
     assert locks.table_lock(SEAT.name)[1] == X
     assert locks.table_lock(SEAT.name) == locks.table_lock(SEAT.name)
+
+
+def spelled(kind: Kind, scale: int = 0, number: int = 2) -> Binding:
+    """Rows of another source, whose key is of this type."""
+    columns = (Column("id", kind, scale=scale), Column("u", Kind.TEXT), Column("note", Kind.INT))
+    return Binding(number, Shape(SEAT.name, columns, ("id",)), SEAT)
+
+
+def waiting(first: Binding, then: Binding) -> int:
+    planner = Planner()
+    planner.locks.bind(first)
+    planner.plan(first, *ROWS)
+    planner.locks.bind(then)
+    planner.plan(then, ("9", "u9", 0))
+    return planner.waiting
+
+
+def test_rows_whose_keys_are_spelled_otherwise_wait_for_those_in_flight() -> None:
+    assert waiting(spelled(Kind.DATETIME), spelled(Kind.DATETIME, 6, 3)) == 1
+    assert waiting(spelled(Kind.INT), spelled(Kind.DECIMAL, 0, 3)) == 1
+
+
+def test_rows_whose_keys_are_spelled_alike_do_not() -> None:
+    assert waiting(spelled(Kind.TEXT), spelled(Kind.ENUM, 0, 3)) == 0
+    assert waiting(spelled(Kind.DATETIME, 6), spelled(Kind.DATETIME, 6, 3)) == 0
+
+
+def test_rows_that_came_first_share_the_table_with_those() -> None:
+    planner, first, then = Planner(), spelled(Kind.DECIMAL, 1), spelled(Kind.DECIMAL, 2, 3)
+    planner.locks.bind(first)
+    planner.locks.bind(then)
+    planner.plan(then, ("9.00", "u9", 0))
+    planner.plan(first, *ROWS)
+    assert len([lane for lane in planner.lanes if lane.queue]) == 1, "they go behind it, to its lane"

@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.target.read_back import asked
 from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
 from tidelock.adapters.target.compared_columns import compared, may_be_gone
 from tidelock.engine.model.records import Row, Value
-from tidelock.engine.model.schema import Binding, TargetColumn
+from tidelock.engine.model.schema import Binding, TargetColumn, signed
 
 
 class CheckedStatements(TableStatements):
@@ -54,7 +54,7 @@ class CheckedStatements(TableStatements):
 
     def update_one_compared(self, before: Row, row: Row, *, moves: bool) -> bytes:
         """Update a single row that is as before; `moves`: its key and unique columns too."""
-        same = {i for i in self.table.key if before[i] == row[i]}
+        same = {i for i in self.table.key if signed(before[i]) == signed(row[i])}
         positions = [i for i in self._written if i not in same] if moves else self._set
         sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in positions]
         sets = sets or [f"{self._names[i]}={self._names[i]}" for i in self._written[:1]]

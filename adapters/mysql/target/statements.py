@@ -12,7 +12,7 @@ Why these forms (design 7):
   that is left out, as those of unique indexes are, is set to what it is.
 - A row may hold `UNKNOWN`, for a value that stays as it is: it is updated by key, and its known columns alone are set.
 - Without a key, one equal row is one whose every column is `<=>`, and text also equal as bytes: a `_ci` collation or
-  trailing spaces must not take another row.
+  trailing spaces must not take another row.  Nor may `1.0` in a document take `1`, or one zero the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.literals import Render, Unwritable
 from tidelock.adapters.schema.type_map import is_text
 from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, TableName, Value
-from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
+from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, signed
 
 
 def identifier(name: str) -> str:
@@ -150,7 +150,8 @@ class TableStatements:
     def move(self, key: Row, row: Row) -> bytes:
         """Give the row `key` (a whole row without a key) all known values of `row`; key columns only where they differ.
         """
-        same = {i for i, value in zip(self.table.key, key, strict=bool(self.table.key)) if row[i] == value}
+        values = zip(self.table.key, key, strict=bool(self.table.key))
+        same = {i for i, value in values if signed(row[i]) == signed(value)}
         return self._update_one(key, row, [i for i in self._written if i not in same and row[i] is not UNKNOWN])
 
     def update_one(self, row: Row) -> bytes:
@@ -195,9 +196,14 @@ class TableStatements:
         if value is None:
             return f"{name} IS NULL"
         if target.type == "json" and self._dialect is Dialect.MYSQL:
-            return f"{name}=CAST({literal} AS JSON)"
+            document = f"CAST({literal} AS JSON)"
+            texts = (f"CAST(CAST({one} AS CHAR) AS BINARY)" for one in (name, document))
+            return f"{name}={document} AND {'='.join(texts)}"  # 1 and 1.0 are equal
         if column.kind is Kind.VECTOR:
             return f"HEX({name})={literals.text(value.hex().upper())}"
+        if column.kind in _FLOATS and value == 0 and self._dialect is Dialect.MYSQL:  # MariaDB keeps no sign of a zero
+            # The zeros are equal, and beside `=` MySQL puts one for the other.
+            return f"CAST({name} AS CHAR)='{'-0' if signed(value) == '-0' else '0'}'"
         if column.kind not in _AS_BYTES:
             return f"{name}<=>{literal}"
         exact = f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)=CAST({literal} AS BINARY)"
@@ -255,6 +261,7 @@ class TableStatements:
         )
 
 
+_FLOATS = frozenset((Kind.FLOAT, Kind.DOUBLE))
 _AS_BYTES = frozenset((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON))
 
 

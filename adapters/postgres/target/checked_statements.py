@@ -21,7 +21,7 @@ from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base
 from tidelock.adapters.row_image import images
 from tidelock.adapters.target.compared_columns import compared, may_be_gone
 from tidelock.engine.model.records import Row
-from tidelock.engine.model.schema import Binding
+from tidelock.engine.model.schema import Binding, signed
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
 
 MOST_COLUMNS = 1600
@@ -132,7 +132,7 @@ class CheckedStatements(TableStatements):
         return comparison(self.binding.shape.columns[at], self._targets[at].type, f"t.{self._quoted[at]}", new)
 
     def _update_one_compared(self, before: Row, row: Row, moves: bool) -> str:
-        same_key = {i for i in self.binding.key if before[i] == row[i]}
+        same_key = {i for i in self.binding.key if signed(before[i]) == signed(row[i])}
         sets = [i for i in self._written if i not in same_key] if moves else self._set
         pairs = zip(sets, self._row_literals(row, sets), strict=True)
         assignments = ", ".join(f"{self._quoted[i]} = {literal}" for i, literal in pairs)

@@ -11,8 +11,9 @@ from typing import Any
 
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.checked_statements import CheckedStatements
+from tidelock.adapters.postgres.target.equal_rows import output_text
 from tidelock.adapters.postgres.target.read_back import asked, reader
-from tidelock.adapters.postgres.target.statements import STATEMENT_ROWS, identifier, output_text
+from tidelock.adapters.postgres.target.statements import STATEMENT_ROWS, identifier
 from tidelock.adapters.postgres.target.values import ZeroDates
 from tidelock.adapters.target.told_uniques import Wanted, told_uniques, wanting
 from tidelock.engine.model.records import Row, TableName

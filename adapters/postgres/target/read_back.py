@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelock.adapters.postgres.target.statements import identifier, output_text
+from tidelock.adapters.postgres.target.equal_rows import output_text
+from tidelock.adapters.postgres.target.statements import identifier
 from tidelock.adapters.schema.log_spelling import spelled
 from tidelock.engine.model.records import Column, Kind, Value
 

@@ -22,7 +22,7 @@ are updated first and those that were not there inserted, in one statement.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
@@ -31,6 +31,7 @@ import asyncpg
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.copy_text import CopyCommand, lines
+from tidelock.adapters.postgres.target.equal_rows import counted, equal
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, is_own_text, renderer, unchanged
 from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import UNKNOWN, Kind, Row, TableName, Value
@@ -41,10 +42,7 @@ FEW_ROWS = 8
 STATEMENT_ROWS = 5_000
 STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
-# Types whose `=` is missing, is not equality, or is coarser than the text.
-_AS_JSONB = frozenset(("json",))
 _UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR, Kind.OTHER))
-_AS_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
 
 
 _MISSING = "tidelock: rows not there: "
@@ -63,12 +61,6 @@ def identifier(name: str) -> str:
 def qualified(name: TableName) -> str:
     """Quote a table's name with its schema."""
     return f"{identifier(name.schema)}.{identifier(name.table)}"
-
-
-def output_text(expression: str) -> str:
-    """SQL for a value's text as its type writes it, `''` for NULL.  A cast may write another: `10.0.0.1/32` of an inet.
-    """
-    return f"format('%s', {expression})"
 
 
 class StepStatements:
@@ -118,6 +110,7 @@ class TableStatements:
         self.table = qualified(binding.name)
         self._targets: list[TargetColumn] = [by_name[c.name] for c in binding.shape.columns]
         self._names = [c.name for c in binding.shape.columns]
+        self._floats = [i for i, c in enumerate(binding.shape.columns) if c.kind in (Kind.FLOAT, Kind.DOUBLE)]
         self._quoted = [identifier(name) for name in self._names]
         self._renderers = [
             renderer(c, t.type, zero_dates) for c, t in zip(binding.shape.columns, self._targets, strict=True)
@@ -164,7 +157,7 @@ class TableStatements:
 
     def _delete(self, keys: list[Row]) -> Iterator[str]:
         if not self.binding.key:
-            for row, copies in Counter(keys).items():
+            for row, copies in counted(keys, self._floats):
                 yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
         elif len(self.binding.key) == 1 and not self._is_odd_key:
             at = self.binding.key[0]
@@ -296,28 +289,13 @@ class TableStatements:
     def _equal_rows(self, row: Row, copies: int) -> str:
         """The places of at most `copies` rows equal to `row`.  `=` where there is a value, so that an index serves."""
         conditions = [
-            self._equal(i, literal)
+            equal(self.binding.shape.columns[i], self._targets[i].type, self._quoted[i], literal)
             for i, literal in zip(self._written, self._row_literals(row, self._written), strict=True)
         ]
         return (
             f"(SELECT tableoid AS o, ctid AS c FROM {self.table} WHERE {' AND '.join(conditions)} "
             f"LIMIT {copies} FOR UPDATE)"
         )
-
-    def _equal(self, at: int, literal: str) -> str:
-        name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
-        if self.binding.shape.columns[at].kind is Kind.OTHER:
-            # 1.0 and 1.00 are equal, as are a day and 24 hours; a composite of NULLs `IS NULL` and is none.
-            if literal == "NULL":
-                return f"{name} IS NOT DISTINCT FROM NULL"
-            return f"({name} IS DISTINCT FROM NULL AND {output_text(name)} = {literal})"
-        if literal == "NULL":
-            return f"{name} IS NULL"
-        if base in _AS_JSONB:
-            return f"{name}::jsonb = {literal}"
-        if base in _AS_TEXT:
-            return f"{name}::text = {literal}"
-        return f"{name} = {literal}"
 
     def _row_literals(self, row: Row, positions: Sequence[int]) -> list[str]:
         return [literals.elements(self._names[i], self._renderers[i]((row[i],)))[0] for i in positions]

@@ -1,0 +1,75 @@
+"""The `tables` that a feed has run with, kept at its target.
+
+A file that is changed by hand may name tables, columns or rows that the feed did not take before.  Their changes come
+from then on, and what is there already never does.  So a run compares its file with what is kept
+(`checks.changed_tables`), and keeps its own once it has the feed.  What `tidelock edit` has planned copies for, or was
+told to leave without, is kept beside it as accepted.
+
+Rules of before are kept until a run has others: the file of before may run again after an edit that was cut short.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed, TableRule
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.operator.upgrade import look
+
+_OWNER: Final = "tidelock_owner"
+_MINE: Final = "WHERE feed = %s AND grp = 0"
+
+
+class Known(msgspec.Struct, frozen=True):
+    """`ran`: the rules of the last run.  `accepted`: those that may run next; () for none."""
+
+    ran: tuple[TableRule, ...]
+    accepted: tuple[TableRule, ...] = ()
+
+
+_KNOWN: Final = msgspec.json.Decoder(Known)
+
+
+async def read(book: Books) -> Known | None:
+    """Returns what is kept; None where the feed has not run yet, with an older version alone, or as workers, each with
+    a file of its own.  Raises TargetError."""
+    lacking = await look(book.session, book.feed.schema)
+    if _OWNER in lacking.tables or "rules" in lacking.columns.get(_OWNER, ()):
+        return None
+    found = await book.session.fetch(f"SELECT rules FROM {book.table(_OWNER)} WHERE feed = %s", book.feed.name)
+    return _KNOWN.decode(found[0][0]) if len(found) == 1 and found[0][0] else None
+
+
+async def keep(book: Books, epoch: int) -> None:
+    """Keeps the rules of the run that has the feed by this epoch.  Others stay accepted.  Raises TargetError."""
+    known, tables = await read(book), book.feed.tables
+    accepted = known.accepted if known is not None and known.accepted != tables else ()
+    if known != (kept := Known(tables, accepted)):
+        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND epoch = %s"
+        await book.session.execute(update, _spelled(kept), book.feed.name, epoch)
+
+
+async def accept(book: Books, former: Feed) -> None:
+    """Notes that a run may have the rules of the book's feed, behind one that had those of `former`.  The caller's
+    transaction.  Raises TargetError."""
+    if "rules" in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
+        return  # an older version made the bookkeeping, so nothing is compared
+    known = await read(book)
+    accepted = Known(known.ran if known else former.tables, book.feed.tables)
+    update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE}"
+    await book.session.execute(update, _spelled(accepted), book.feed.name)
+
+
+async def former(book: Books) -> Feed:
+    """Returns the book's feed as it last ran, where its file was changed by hand since; else as it is.  Raises
+    TargetError."""
+    known = await read(book)
+    if known is None or book.feed.tables in (known.ran, known.accepted):
+        return book.feed
+    return msgspec.structs.replace(book.feed, tables=known.ran)
+
+
+def _spelled(known: Known) -> str:
+    return msgspec.json.encode(known).decode()

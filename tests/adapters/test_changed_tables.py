@@ -1,0 +1,90 @@
+"""A feed's file that is changed by hand: a run is refused where rows would never come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.tidelock import Process
+
+REFUSED = 1
+SECONDS = 60.0
+
+
+@pytest.fixture
+def rig(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> Rig:
+    """A feed that has run with `one` alone, and with the rows of `part` below 10; all tables hold rows."""
+    made = make_rig(mariadb, postgres, "byhand", lanes=2)
+    for table in ("one", "two", "part"):
+        made.table(table, "id int PRIMARY KEY, v varchar(20)")
+        made.at_source(f"INSERT INTO {table} SELECT seq, 'first' FROM seq_1_to_20")
+    made.rules = rules(made, one="", part="id < 10")
+    made.start_at = made.here()
+    made.catch_up()
+    made.at_source("INSERT INTO part VALUES (0, 'x')")
+    return made
+
+
+def rules(rig: Rig, **tables: str) -> list[dict[str, str]]:
+    return [{"source": f"{rig.schema}.{name}", **({"where": where} if where else {})} for name, where in tables.items()]
+
+
+def count(rig: Rig, table: str) -> int:
+    return int(rig.rows(f"SELECT count(*)::text FROM {rig.schema}.{table}")[0][0])
+
+
+def test_a_table_that_came_in_by_hand_is_refused_until_it_is_copied(rig: Rig) -> None:
+    rig.rules = rules(rig, one="", two="", part="id < 10")
+    for _ in range(2):
+        assert rig.catch_up_code() == REFUSED, rig.said()
+    assert f"rows that are there already would never come: {rig.schema}.two: comes in" in rig.said()
+    assert (count(rig, "two"), count(rig, "part")) == (0, 0)
+    shown = rig.command("edit", "@", "@")
+    assert shown.code == 0 and "rows that are there are copied" in shown.out, shown
+    assert rig.catch_up_code() == REFUSED, "that was a preview"
+    done = rig.command("edit", "@", "@", "--apply")
+    assert done.code == 0, done
+    for _ in range(2):
+        rig.catch_up()
+        assert (count(rig, "two"), count(rig, "part")) == (20, 1)
+
+
+def test_a_wider_filter_is_refused_until_its_rows_are_given_up(rig: Rig) -> None:
+    wider = rules(rig, one="", part="id < 10 OR id = 15")
+    rig.rules = wider
+    assert rig.catch_up_code() == REFUSED, rig.said()
+    assert f"{rig.schema}.part: filter, id < 10 becomes id < 10 OR id = 15" in rig.said()
+    done = rig.command("edit", "@", "@", "--apply", "--no-copy")
+    assert done.code == 0, done
+    rig.at_source("UPDATE part SET v = 'y' WHERE id IN (15, 16)")
+    rig.catch_up()
+    assert count(rig, "part") == 2
+    rig.rules = rules(rig, one="", part="id < 10")
+    rig.catch_up()
+    rig.rules = wider
+    assert rig.catch_up_code() == REFUSED, "what came while it was narrower is lacking"
+
+
+def test_what_takes_no_more_rows_is_no_reason(rig: Rig) -> None:
+    rig.rules = rules(rig, part="id < 10 AND v = 'x'")
+    rig.catch_up()
+    rig.rules = [{"source": f"{rig.schema}.p*", "where": "id < 10 AND v = 'x'"}]
+    rig.catch_up()
+    assert count(rig, "part") == 1
+
+
+def test_a_copy_that_is_queued_brings_the_rows(rig: Rig, tmp_path: Path) -> None:
+    queued = f"SELECT table_schema FROM tidelock.tidelock_wanted WHERE feed = '{rig.name}'"
+    rig.rules = rules(rig, one="", two="", part="id < 10")
+    words = ["copy", str(rig.feed), "--table", f"{rig.schema}.two", "--yes"]
+    asked = Process(words, tmp_path / "asked")
+    try:
+        until(lambda: rig.rows(queued) == [(rig.schema,)], "the request")
+        rig.catch_up()
+        assert (asked.code(SECONDS), count(rig, "two")) == (0, 20)
+    finally:
+        asked.kill()
