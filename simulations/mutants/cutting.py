@@ -141,10 +141,20 @@ CUTTING = (
         "together-whatever-they-touch",
         """
         @ deciding_together.independent
-        - not taken.isdisjoint(rows)
+        - not taken.isdisjoint(own)
         + False
         """,
         "a decision is made by a look that was before another decision of its transaction",
+        "decided together",
+    ),
+    _arbitrated(
+        "values-left-alone-are-nobodys",
+        """
+        @ deciding_together.independent
+        - {*one.rows, *_written(one, uniques[table])}
+        + {*one.rows}
+        """,
+        "a unique value that an update leaves alone is written over another row, and another change wants it",
         "decided together",
     ),
     _arbitrated(

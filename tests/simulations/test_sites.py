@@ -43,6 +43,12 @@ def test_worlds_are_clean() -> None:
     assert tally.faults > QUICK
 
 
+@pytest.mark.parametrize("seed", [28_000_229, 28_000_253])
+def test_a_world_that_failed_once_is_clean(seed: int) -> None:
+    """A unique value that an update left alone was wanted by another change of the same transaction of decisions."""
+    assert not attempt(drawn(seed)).mistake
+
+
 @pytest.mark.proof
 def test_a_long_campaign_is_clean() -> None:
     assert_clean(campaign.run(DrawnSites(), 7 * FIRST, PROOF, jobs=2))
