@@ -43,7 +43,7 @@ BEYOND: dict[str, str] = {
     "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
-    "seen-of-the-newest-at-the-arbiter": "more batches of changes that have seen unlike places (once in 1,876 worlds of an "
-    "earlier form); with owners of rows the same bug, `seen-of-the-newest`, dies within five",
+    "seen-of-the-newest-at-the-arbiter": "more batches of changes that have seen unlike places (once in 1,876 "
+    "worlds of an earlier form); where rows have owners the same bug, `seen-of-the-newest`, dies within five",
     "covered-stay-as-they-are": "more readers that begin anew behind an echo; a test notices `covered-rows-stay`",
 }
