@@ -54,6 +54,10 @@ class Session:
         """Tables that it wrote to."""
         return tuple(dict.fromkeys(name for name, _ in self._written))
 
+    def apart(self) -> Session:
+        """Another one of the same database, to note locks in."""
+        return Session(self._database, watched=True)
+
     def savepoint(self) -> Savepoint:
         return {name: table.copy() for name, table in self._tables.items()}, self._written.copy(), len(self.wrote)
 
@@ -116,7 +120,7 @@ class Session:
         self._drop(table, slot)
         self.wrote.append((name, row, None))
         if self._watched:
-            self._lock(table, row, None)
+            self.note_locks(table, row, None)
         for fk, read in table.layout.children:
             if fk.cascades and (value := read(row)) is not None:
                 for child in self._children(fk, value):
@@ -147,7 +151,7 @@ class Session:
         self._written[name, slot] = None
         self.wrote.append((name, old, row))
         if self._watched:
-            self._lock(table, old, row)
+            self.note_locks(table, old, row)
 
     def _need_parent(self, table: Table, fk: ForeignKey, wanted: Token, row: Row, held: Token | None) -> None:
         parent = self.table(fk.parent)
@@ -181,8 +185,8 @@ class Session:
         (read,) = (read for other, read in child.layout.parents if other == fk)
         return [slot for slot, other in child.rows.items() if read(other) == value]
 
-    def _lock(self, table: Table, old: Row | None, new: Row | None) -> None:
-        """Note what a real server would lock."""
+    def note_locks(self, table: Table, old: Row | None, new: Row | None) -> None:
+        """Note what a real server would lock for this change."""
         name, layout, exclusive = table.spec.name, table.layout, self.exclusive
         if not table.spec.key:
             exclusive.add((name, "table", ()))

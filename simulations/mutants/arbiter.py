@@ -163,7 +163,7 @@ ARBITER = (
     _arbitrated(
         "verdict-without-a-lock",
         """
-        @ arbiter._lock
+        @ sites.deciding.lock
         + pass
         """,
         "a verdict tells a row that another transaction changes before it commits",

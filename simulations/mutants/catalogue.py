@@ -9,6 +9,7 @@ from tidelock.simulations.mutants.checkpoint import CHECKPOINT
 from tidelock.simulations.mutants.coalescing import COALESCING
 from tidelock.simulations.mutants.commit_order import COMMIT_ORDER
 from tidelock.simulations.mutants.copying import CASCADES, LEDGER, MERGING
+from tidelock.simulations.mutants.cutting import CUTTING
 from tidelock.simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
 from tidelock.simulations.mutants.lineage import LINEAGE
 from tidelock.simulations.mutants.locks import LOCKS
@@ -60,5 +61,6 @@ CATALOGUE = (
     *ARBITER,
     *PERMITS,
     *DECIDING,
+    *CUTTING,
     *STAMPS,
 )

@@ -7,6 +7,7 @@ elsewhere, and hunted by one test in place of worlds: `tests/simulations/test_tw
 from __future__ import annotations
 
 from tidelock.simulations.mutants.by_test import noticed_in as _in
+from tidelock.simulations.mutants.cutting import CUT_BY_TEST
 from tidelock.simulations.mutants.tested_at_servers import OF_POSTGRES, OF_SERVERS
 
 HELD = (
@@ -204,4 +205,4 @@ RULES = (
     ),
 )
 
-TESTED = (*HELD, *RULES, *OF_POSTGRES, *OF_SERVERS)
+TESTED = (*HELD, *RULES, *CUT_BY_TEST, *OF_POSTGRES, *OF_SERVERS)

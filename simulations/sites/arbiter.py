@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tidelock.adapters.target.conflict_records import decided, lost_rows
 from tidelock.adapters.target.suspect_looks import Looks, looks_of
 from tidelock.engine.capture.origin import Sites
 from tidelock.engine.log import receipts
@@ -17,15 +16,14 @@ from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 from tidelock.engine.protocol.events import BatchCommitted, Decided
-from tidelock.engine.protocol.steps import DecideChange
-from tidelock.engine.two_way.conflicts import Holder, Met
-from tidelock.engine.two_way.deciding import decided_steps, judged, kept_out, keys_of
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.lane_work import Work
 from tidelock.simulations.ledger import Ledger
-from tidelock.simulations.model import Table, Violation
+from tidelock.simulations.model import Violation
 from tidelock.simulations.session import Session, Wrote
+from tidelock.simulations.sites.deciding import Concluded, decide, holders, lock
 from tidelock.simulations.sites.intents import Intents
+from tidelock.simulations.sites.lock_order import LockOrder
 from tidelock.simulations.sites.site import Site
 from tidelock.simulations.sites.target import SiteTarget
 from tidelock.simulations.sites.travels import Travels
@@ -35,15 +33,6 @@ HAS_CHILDREN: Final = "1451"
 
 _WRONG: Final = 0.3
 """Part of the scans that say wrong rows."""
-
-
-class Concluded:
-    """Decisions of a batch, and rows that it will tell.  `told`: tables and keys."""
-
-    def __init__(self) -> None:
-        self.decided: list[Decided] = []
-        self.lost: list[bytes | None] = []
-        self.told: dict[tuple[Binding, Row], None] = {}
 
 
 class ArbitratedTarget(SiteTarget):
@@ -58,6 +47,7 @@ class ArbitratedTarget(SiteTarget):
         super().__init__(feed, sites, site, travels, ledger, faults)
         assert isinstance(travels, Intents), "where an arbiter decides, intents are watched"
         self.intents = travels
+        self._order = LockOrder(self.database)
         self._concluded: dict[EffectId, Concluded] = {}
         self._decided: dict[EffectId, tuple[Decided, ...]] = {}  # as `tidelock_conflicts` has it
 
@@ -70,12 +60,11 @@ class ArbitratedTarget(SiteTarget):
     def _run_steps(self, session: Session, effect: ApplyBatch) -> None:
         session.run(effect.steps)
         concluded = self._concluded[effect.id] = Concluded()
-        for change in effect.decide:
-            _decide(session, change, concluded)
+        decide(session, effect.decide, concluded, self._faults)
         for rows in effect.told:
             concluded.told.update(dict.fromkeys((rows.table, key) for key in rows.keys))
         for table, key in concluded.told:
-            _lock(session, table, key)
+            lock(session, table, key)
 
     def _suspects(self, effect: ApplyBatch) -> tuple[tuple[TableName, Row], ...]:
         """Rows in conflict, and now and then any others in their place."""
@@ -114,7 +103,10 @@ class ArbitratedTarget(SiteTarget):
         verdicts = [_verdict(session, table, key) for table, key in concluded.told]
         added = self._site.commit(session, self._receipt(effect), verdicts, self._feed)
         state.receipts[effect.id] = effect.covered
-        self.intents.brings(self._feed, receipts.decode(effect.covered), effect.origin, effect.seen, added)
+        places = receipts.decode(effect.covered)
+        self.intents.brings(self._feed, places, effect.origin, effect.seen, added)
+        if self.intents.is_to_arbiter(self._feed):
+            self._order.brings(self._feed, self.intents.entries(places))
 
 
 def _looked_at(session: Session, table: Binding, looks: Looks) -> Iterator[tuple[Row, bool]]:
@@ -127,56 +119,7 @@ def _looked_at(session: Session, table: Binding, looks: Looks) -> Iterator[tuple
         yield key, session.find(rows, table, key) is not None
     for row in looks.wanted:
         slot = session.find(rows, table, table.key_of(row))
-        yield table.key_of(row), any(rows.key(held) != slot for _, held in _holders(rows, row))
-
-
-def _decide(session: Session, change: DecideChange, concluded: Concluded) -> None:
-    """Raises Violation where what is decided cannot be written."""
-    if change.refused:
-        decision = kept_out(change)
-    else:
-        met = _met(session, change)
-        decision = judged(change, met)
-        session.run(decided_steps(change.table, met, decision))
-    concluded.decided.append(decided(decision))
-    concluded.lost += [one.lost for one in lost_rows(change, decision)]
-    if decision.verdict:
-        keys = keys_of(change.table, change.before, change.after)
-        concluded.told.update(dict.fromkeys((change.table, key) for key in keys))
-
-
-def _met(session: Session, change: DecideChange) -> Met:
-    """Locks and reads what the change meets."""
-    image = change.before if change.before is not None else change.after
-    assert image is not None, "a change has an image"
-    binding, table = change.table, session.table(change.table.name)
-    key = binding.key_of(image)
-    _lock(session, binding, key)
-    slot = session.find(table, binding, key)
-    row = None if slot is None else table.rows[slot]
-    holders = []
-    for columns, held in _holders(table, change.after) if change.after is not None else ():
-        if table.key(held) != slot:
-            _lock(session, binding, binding.key_of(held))
-            holders.append(Holder(columns, held))
-    return Met(row, unseen=row is not None and row != change.before, holders=tuple(holders))
-
-
-def _holders(table: Table, row: Row) -> list[tuple[tuple[int, ...], Row]]:
-    """Rows that hold values which this one is to have, its own key among them, with the columns of each index."""
-    found = []
-    columns = {unique.name: unique.columns for unique in table.spec.uniques}
-    for index, (name, read) in zip(table.indexes, table.layout.uniques, strict=True):
-        value = read(row)
-        if value is not None and (slot := index.get(value)) is not None:
-            found.append((tuple(table.at[column] for column in columns[name]), table.rows[slot]))
-    if (slot := table.key(row)) in table.rows:
-        found.append((tuple(table.at[column] for column in table.spec.key), table.rows[slot]))
-    return found
-
-
-def _lock(session: Session, table: Binding, key: Row) -> None:
-    session.exclusive.add((table.name, "row", key))
+        yield table.key_of(row), any(rows.key(held) != slot for _, held in holders(rows, row))
 
 
 def _verdict(session: Session, table: Binding, key: Row) -> Wrote:

@@ -88,6 +88,14 @@ class Intents:
             self._all_as_at_the_arbiter(edge, places, added)
         self._note(added, next(iter(origins), LOCAL))
 
+    def is_to_arbiter(self, feed: str) -> bool:
+        """Tells whether a feed goes from a spoke to its arbiter."""
+        return self._goes_up(self._edges[feed])
+
+    def entries(self, places: Iterable[Place]) -> list[Entry]:
+        """Returns what the log has at these places."""
+        return [self._entries[place] for place in places]
+
     def _goes_up(self, edge: Edge) -> bool:
         return self._parents.get(edge.source) == edge.target
 

@@ -79,6 +79,19 @@ def test_together_they_come_out_as_one_by_one(server: str, made: Made) -> None:
     assert kept(together) == kept(singly)
 
 
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_unique_value_that_an_update_leaves_alone_may_be_wanted_by_another_change(server: str, made: Made) -> None:
+    """They share no lock, as no change of the spoke's own let go of the value in between."""
+    at = made(server)
+    at.own()
+    at.session.send("INSERT INTO t VALUES (1, 'other', 0)")
+    asked = at.question((1, "x", 0), (1, "x", 1), ARRIVAL), at.question(None, (2, "x", 2), ARRIVAL)
+    answer = at.apply(at.batch(decide=asked))
+    assert isinstance(answer, BatchCommitted), answer
+    assert [kind for one in answer.decided for kind, _ in one.conflicts] == ["update_origin_differs", "insert_exists"]
+    assert at.rows() == [("2", "x", "2")]
+
+
 @pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_more_changes_take_no_more_statements(server: str, made: Made) -> None:
     at = made(server)

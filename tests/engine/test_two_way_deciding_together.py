@@ -19,7 +19,8 @@ def decided(before: Row | None, after: Row | None, met: Met) -> Judged:
 
 
 def test_rows_of_their_own_are_decided_together() -> None:
-    changes = [decided(row(n), row(n, n=1), Met(row(n, n=7), unseen=True)) for n in range(5)]
+    made = [(row(n, u=f"u{n}"), row(n, u=f"u{n}", n=1), row(n, u=f"u{n}", n=7)) for n in range(5)]
+    changes = [decided(before, after, Met(here, unseen=True)) for before, after, here in made]
     assert list(independent(changes)) == changes
 
 
@@ -37,6 +38,16 @@ def test_a_row_that_keeps_its_key_at_the_arbiter_alone_counts_under_both() -> No
     moves = decided(row(1, u="a"), row(1, u="b"), Met(row(1, u="x"), unseen=True))
     wants = decided(None, row(2, u="x"), Met(holders=(Holder((1,), row(1, u="x")),)))
     assert list(independent([moves, wants])) == [moves]
+
+
+def test_a_unique_value_that_an_update_leaves_alone_is_taken_all_the_same() -> None:
+    """At the spoke the arbiter's own change has let go of it in between, which the spoke's log does not tell here."""
+    keeps = decided(row(1, u="x"), row(1, u="x", n=1), Met(row(1, u="q"), unseen=True))
+    wants = decided(None, row(2, u="x"), Met())
+    folds = decided(None, row(3, u="X"), Met())
+    assert list(independent([keeps, wants])) == [keeps]
+    assert list(independent([wants, keeps])) == [wants]
+    assert list(independent([keeps, folds])) == [keeps, folds], "where an index tells the two apart"
 
 
 def test_decisions_are_written_in_few_steps() -> None:

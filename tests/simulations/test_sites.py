@@ -8,6 +8,7 @@ from tidelock.simulations import campaign
 from tidelock.simulations.mutants import check
 from tidelock.simulations.mutants.arbiter import ARBITER
 from tidelock.simulations.mutants.beyond import BEYOND
+from tidelock.simulations.mutants.cutting import CUTTING
 from tidelock.simulations.mutants.hunt import Order
 from tidelock.simulations.mutants.permits import DECIDING, PERMITS
 from tidelock.simulations.mutants.sites import SITES
@@ -18,7 +19,9 @@ from tidelock.simulations.sites.trial import DrawnSites, attempt
 FIRST = 1_000_000
 QUICK, PROOF = 60, 10_000
 LIMIT = 2_000
-QUICK_ONES = ("mark-of-first-part-alone", "no-echo", "part-has-the-place-of-its-transaction")
+QUICK_ONES = (
+    "mark-of-first-part-alone", "no-echo", "part-has-the-place-of-its-transaction", "layers-of-decisions-are-one",
+)  # fmt: skip
 
 
 def assert_clean(tally: campaign.Tally) -> None:
@@ -34,7 +37,16 @@ def test_worlds_are_clean() -> None:
     assert tally.coverage["unit of rows handed over"] and tally.coverage["recorded: a row that lost"]
     assert tally.coverage["sums: something was added"] and tally.coverage["permit: holds"]
     assert tally.coverage["server of a site: replica"] and tally.coverage["writers rest"]
+    assert tally.coverage["up: several are decided about in one transaction"]
+    assert tally.coverage["up: decided about, and in no conflict"]
+    assert tally.coverage["up: one decision makes others look again"]
     assert tally.faults > QUICK
+
+
+@pytest.mark.parametrize("seed", [28_000_229, 28_000_253])
+def test_a_world_that_failed_once_is_clean(seed: int) -> None:
+    """A unique value that an update left alone was wanted by another change of the same transaction of decisions."""
+    assert not attempt(drawn(seed)).mistake
 
 
 @pytest.mark.proof
@@ -63,7 +75,7 @@ def test_quick_ones_die() -> None:
 @pytest.mark.proof
 @pytest.mark.timeout(7200)
 def test_all_die() -> None:
-    hunted = [mutant for mutant in (*SITES, *ARBITER, *PERMITS, *DECIDING) if mutant.name not in BEYOND]
+    hunted = [mutant for mutant in (*SITES, *ARBITER, *PERMITS, *DECIDING, *CUTTING) if mutant.name not in BEYOND]
     orders = [Order(mutant, LIMIT, check.PATIENCE) for mutant in hunted]
     alive = Counter(result.mutant.name for result in check.hunt_all(orders) if not result.killed)
     assert alive == Counter()
