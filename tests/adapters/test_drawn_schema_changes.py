@@ -6,6 +6,7 @@ or has the same values behind it; then an operator does what the halt advises.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import signal
@@ -48,8 +49,11 @@ class Drawing:
         """Runs statements, and has the feed end with the same rows.  Raises AssertionError."""
         until_kill = self._rng.randint(20, 60)
         for drawn in self._draw.statements(number):
+            drawn = dataclasses.replace(drawn, sql=drawn.sql.replace("{schema}", self._rig.schema))
             if not self._taken(drawn.sql, drawn.mode):
                 continue
+            for sql in drawn.behind:
+                assert self._taken(sql.replace("{schema}", self._rig.schema))
             drawn.done()
             if drawn.way:
                 self._judged(drawn)
@@ -107,7 +111,11 @@ class Drawing:
         assert drawn.sql in said, f"it halted at another statement than {drawn.sql}: {said}"
         if drawn.way == "same":
             self._rig.at_target(drawn.sql)
-        assert self._rig.command("ddl", "done" if drawn.way == "same" else "skip").code == 0
+        if drawn.way == "database":
+            there = "SELECT CONCAT(table_name, '') FROM information_schema.tables WHERE table_schema = "
+            found = self._rig.rows(f"{there}'{self._rig.schema}'")
+            self._rig.at_target(*(f"DROP TABLE IF EXISTS {row[0]}" for row in found))
+        assert self._rig.command("ddl", "skip" if drawn.way == "drop" else "done").code == 0
         if drawn.way == "drop":
             self._session.send("SET foreign_key_checks = 0")
             self._taken(f"DROP TABLE {drawn.table}")
