@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.dropped_database import of_tables
 from tidelock.adapters.ddl.former_tables import moved
 from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import Look
@@ -320,6 +321,21 @@ def test_a_database_that_goes_before_all_of_its_tables_are_known_halts() -> None
     made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW})), at(500))
     made.met({1: changed}, at(600))
     assert gone(made, at(640)) == NOT_KNOWN, "nobody knows whether another table is there"
+
+
+def test_a_statement_that_cannot_be_read_may_make_the_first_table() -> None:
+    made = history(Catalogue(Look("one", at(500), {})), at(500))
+    assert gone(made, at(550)) == (DdlKind.UNRELATED, (), ())
+    former(made, at(600), "CALL what_ever_this is")
+    assert gone(made, at(650)) == NOT_KNOWN
+
+
+def test_tables_of_other_databases_stay() -> None:
+    ddl = classify(Ddl("", "DROP DATABASE shop", "0-1", 7), "mysql")
+    told = of_tables(ddl, [T, TableName("other", "t"), TableName("shop", "a")])
+    assert (told.kind, told.tables) == (DdlKind.ALTERED, (TableName("shop", "a"), T))
+    others = classify(Ddl("shop", "DROP TABLE t", "0-1", 7), "mysql")
+    assert of_tables(others, [T]) is others
 
 
 def test_a_look_behind_what_was_not_understood_makes_all_tables_known_again() -> None:
