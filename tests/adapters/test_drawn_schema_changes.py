@@ -51,6 +51,7 @@ class Drawing:
         for drawn in self._draw.statements(number):
             drawn = dataclasses.replace(drawn, sql=drawn.sql.replace("{schema}", self._rig.schema))
             if not self._taken(drawn.sql, drawn.mode):
+                self._note_tables()
                 continue
             for sql in drawn.behind:
                 assert self._taken(sql.replace("{schema}", self._rig.schema))
@@ -66,6 +67,15 @@ class Drawing:
         until(lambda: not self._process.running or self._rig.equal(), "equal ends", 120)
         self._process.stop()
         assert self._rig.catch_up_code() == 0
+
+    def _note_tables(self) -> None:
+        """Forget tables that are gone: of several, MariaDB drops those that nothing refers to, and refuses the others.
+        """
+        there = {str(name) for (name,) in self._session.rows(
+            f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{self._rig.schema}'"
+        )}  # fmt: skip
+        for name in self._draw.tables.keys() - there:
+            del self._draw.tables[name]
 
     def _taken(self, sql: str, mode: str | None = None) -> bool:
         try:
