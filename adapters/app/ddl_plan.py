@@ -18,6 +18,7 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.conversions import STRICT_MODE
+from tidelock.adapters.ddl.dropped_database import of_tables
 from tidelock.adapters.ddl.exchanged import clauses_of, exchanges
 from tidelock.adapters.ddl.file_tables import FileTables
 from tidelock.adapters.ddl.former_tables import moved
@@ -107,6 +108,7 @@ class _Plan:
     def take(self, statement: str) -> PlannedStatement:
         """Returns what becomes of the next statement."""
         read = classify(Ddl(self.schema, statement, "", 0), self._source)
+        databases, read = read.databases, of_tables(read, self._former)
         former = former_of(read, self._former, shadowed(read.tables[0]) if read.tables else None)
         read = replace(read, sql_mode=STRICT_MODE, former=former, moment_us=time.time_ns() // 1000, zone="SYSTEM")
         self._follow(read)
@@ -115,7 +117,8 @@ class _Plan:
             ddl = ruled(ddl, self._between)
         passage = judge(ddl, None, stamps=self._stamps)
         if passage is Passage.PASS:
-            return PlannedStatement(statement, "passed")
+            unknown = f"the file makes no table in {', '.join(databases)}: a feed drops those that it knows of"
+            return PlannedStatement(statement, "passed", why=unknown if databases else "")
         if passage is Passage.HALT:
             told = alarm(ddl, "", stamps=self._stamps)
             reason = _reason(ddl) or told.message.partition(":")[0]
@@ -175,7 +178,7 @@ class _Plan:
 
 def _reason(ddl: Ddl) -> str:
     """Returns which clause is not followed, and why; '' where the statement cannot be read as clauses."""
-    if ddl.databases or ddl.elsewhere is not None or ddl.kind is DdlKind.TRUNCATE:
+    if ddl.elsewhere is not None or ddl.kind is DdlKind.TRUNCATE:
         return ""
     try:
         found = operations(ddl)

@@ -44,6 +44,7 @@ from tidelock.adapters.ddl.table_parts import (
 )
 from tidelock.adapters.ports.definition import PlainIndex
 
+_NOT_COMPARED: Final = "a unique index that a target cannot compare by, and which is left out there"
 _ROWLESS_PARTS: Final = frozenset(("ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REORGANIZE", "COALESCE"))
 
 
@@ -162,8 +163,9 @@ def _added(reader: Reader) -> list[Clause]:
         return [Rowless("a CHECK")]
     mark = reader.mark()
     column, definition = read_column(reader)
-    if definition.generated and not (definition.unique or definition.primary):
-        return [AddComputed(column)]
+    if definition.generated and not definition.primary:
+        left_out = [Rowless(_NOT_COMPARED)] if definition.unique else []
+        return [AddComputed(column, definition.expression), *left_out]
     reader.return_to(mark)
     new, keyed = keyed_column(reader)
     columns = (new.column.name,)
@@ -178,7 +180,7 @@ def _index(found: PlainIndex | None) -> Clause:
 def _unique(reader: Reader, name: str) -> Clause:
     key = unique_key(reader, name)
     if key.opaque:
-        return Rowless("a unique index that a target cannot compare by, and which is left out there")
+        return Rowless(_NOT_COMPARED)
     return AddUnique(name or key.columns[0], key.columns)
 
 

@@ -16,6 +16,7 @@ from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.index_parts import IndexedColumn, NotIndexed, parts_at
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddComputed,
     AddIndex,
     AddUnique,
     ChangeColumn,
@@ -156,6 +157,8 @@ class AlteredIndexes:
             match clause:
                 case AddColumn() if clause.new.column.name.lower() == name.lower():
                     return self._new(to, clause.new.column)
+                case AddComputed() if clause.column.name.lower() == name.lower():
+                    return self._new(to, clause.column)
                 case ChangeColumn() if clause.new.name.lower() == name.lower():
                     return self._new(to, clause.new)
                 case RenameColumn() if clause.to.lower() == name.lower() and self._shape.column(to) is None:

@@ -16,6 +16,7 @@ from tidelock.adapters.ddl.added_columns import add_column, renamed
 from tidelock.adapters.ddl.altered_indexes import AlteredIndexes
 from tidelock.adapters.ddl.changed_defaults import column_of, default_words
 from tidelock.adapters.ddl.changed_table import Before, ChangedTable
+from tidelock.adapters.ddl.computed_columns import expression_at
 from tidelock.adapters.ddl.operations import (
     AddColumn,
     AddComputed,
@@ -35,6 +36,7 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
     SetDefault,
     reused,
+    touched,
 )
 from tidelock.adapters.ddl.parser import NewColumn
 from tidelock.adapters.ddl.present_time import present_text
@@ -103,14 +105,14 @@ class _Altered:
             elif isinstance(clause, SetDefault):
                 made += self._defaulted(clause)
             elif isinstance(clause, AddComputed):
-                self._computed(clause)
+                made += self._computed(clause)
             elif isinstance(clause, AddIndex | AddUnique | DropIndex | RenameIndex):
                 made += self._indexes.written(clause, self._listed)
             elif self._reused or self._is_open(clause):
                 made += self._written(clause)
         if self._dialect == "mysql":
             altered = [f"ALTER TABLE {self._at} {', '.join(words for _, words in made)}"] if made else []
-            return altered + self._present_defaults()
+            return altered + self._present_defaults() + self._passing_defaults()
         made = self._changes.by_spare_names(made) if self._reused else made
         return [words for _, words in sorted(made, key=lambda one: one[0])] + self._present_defaults()
 
@@ -213,13 +215,40 @@ class _Altered:
             new = replace(new, fill=text)
         return [(4, self._action(add_column(renamed(new, name), self._dialect)))]
 
-    def _computed(self, clause: AddComputed) -> None:
-        """Raises NotFollowed, unless the target has the column, or the feed leaves it out."""
+    def _computed(self, clause: AddComputed) -> list[tuple[int, str]]:
+        """Returns what adds a column that the source computes, with the values of rows that are there.  Raises
+        NotFollowed."""
         name = self._rules.column(self._source, clause.column.name)
-        if name is not None and not self._is_there(clause.column, name):
-            new = renamed(NewColumn(clause.column, None), name)
-            made = f"ALTER TABLE {self._at} {add_column(new, self._dialect)}"
-            raise self._changes.refused(f"column {name} is computed at the source, also in rows that are there", made)
+        if name is None or (not self._reused and self._is_there(clause.column, name)):
+            return []
+        added = add_column(renamed(NewColumn(clause.column, None), name), self._dialect)
+        try:
+            expression = expression_at(
+                clause, self._before.table, self._shape, self._name_of, touched(self._clauses), self._dialect
+            )
+        except NotTranslated as reason:
+            why = f"column {name} is computed at the source, also in rows that are there: {reason}"
+            raise self._changes.refused(why, f"ALTER TABLE {self._at} {added}") from None
+        if self._dialect == "mysql":
+            return [(4, f"{added} DEFAULT ({expression})")]
+        plain = self._action(f"ALTER COLUMN {self._quoted(name)} DROP EXPRESSION")
+        return [(4, self._action(f"{added} GENERATED ALWAYS AS ({expression}) STORED")), (4, plain)]
+
+    def _name_of(self, name: str) -> str | None:
+        return self._rules.column(self._source, name)
+
+    def _passing_defaults(self) -> list[str]:
+        """Returns what takes away, at MySQL, the defaults by which new columns got their values in rows that are there.
+        It may run twice."""
+        made = []
+        for clause in self._clauses if self._dialect == "mysql" else ():
+            name = self._name_of(clause.column.name) if isinstance(clause, AddComputed) else None
+            if name is None:
+                continue
+            there = self._shape.column(name)
+            if there is None or (there.default and there.nullable and not there.generated):
+                made.append(f"ALTER TABLE {self._at} ALTER COLUMN {self._quoted(name)} SET DEFAULT NULL")
+        return made
 
     def _present_defaults(self) -> list[str]:
         """Returns what gives columns that are new the default by which rows to come get the time of theirs.  It may run

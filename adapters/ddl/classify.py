@@ -243,5 +243,5 @@ def gone(ddl: Ddl) -> tuple[tuple[TableName, ...], tuple[str, ...]]:
         what, replaces = _object(reader)
     except NotPlain:
         return (), ()
-    dropped = verb == "DROP" and what in ("TABLE", "TABLES")
+    dropped = verb == "DROP" and what in ("TABLE", "TABLES", "DATABASE", "SCHEMA")
     return (ddl.tables if dropped or replaces or verb == "TRUNCATE" else ()), ddl.databases

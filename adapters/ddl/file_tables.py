@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddComputed,
     AddIndex,
     AddPrimaryKey,
     AddUnique,
@@ -109,6 +110,8 @@ class FileTables:
         match clause:
             case AddColumn():
                 return replace(table, columns=(*table.columns, self._column(clause.new.column)))
+            case AddComputed():
+                return replace(table, columns=(*table.columns, self._column(clause.column)))
             case DropColumn():
                 gone = clause.name.lower()
                 columns = tuple(c for c in table.columns if c.name.lower() != gone)
@@ -178,6 +181,8 @@ def _made(clause: Clause) -> str:
     match clause:
         case AddColumn():
             return clause.new.column.name.lower()
+        case AddComputed():
+            return clause.column.name.lower()
         case RenameColumn():
             return clause.to.lower()
         case ChangeColumn():

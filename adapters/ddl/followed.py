@@ -20,6 +20,7 @@ from tidelock.adapters.ddl.statement import operations
 from tidelock.adapters.ddl.table_making import making
 from tidelock.adapters.ddl.told import indexed, told_before, told_columns, with_keys_of_new
 from tidelock.adapters.schema.create_table import identifier, qualified
+from tidelock.engine.model.emptying import children_first
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.model.schema_change import Ddl
@@ -45,12 +46,14 @@ class Followed:
         """Returns what is still to be done for it, in order.  Raises NotFollowed, NotPlain, TargetError."""
         made: list[str] = []
         renames: list[RenameTable] = []
-        for one in operations(self._ddl):
+        found = operations(self._ddl)
+        dropped = [one for one in found if isinstance(one, DropTable)]
+        for one in found:
             match one:
                 case RenameTable():
                     renames.append(one)
-                case DropTable():
-                    made += self._dropped(one)
+                case DropTable() if one is dropped[0]:
+                    made += self._dropped(dropped)
                 case CreateTable():
                     made += self._made(one)
                 case CreateLike():
@@ -64,11 +67,13 @@ class Followed:
         folded = TableName(name.schema.lower(), name.table.lower())
         return next((one for one in (name, folded) if one in self._ddl.tables), None)
 
-    def _dropped(self, drop: DropTable) -> list[str]:
-        table = self._taken(drop.table)
-        if table is None or not self._rules.admits(drop.kind, "DROP TABLE") or self._rules.keeps(drop.kind):
+    def _dropped(self, drops: Sequence[DropTable]) -> list[str]:
+        """Returns one statement for all tables that go: those that refer to others first, as MariaDB asks for."""
+        tables = [table for one in drops if (table := self._taken(one.table)) is not None]
+        if not tables or not self._rules.admits(drops[0].kind, "DROP TABLE") or self._rules.keeps(drops[0].kind):
             return []
-        return [f"DROP TABLE IF EXISTS {self._qualified(self._target_name(table))}"]
+        places = children_first(list(dict.fromkeys(map(self._target_name, tables))), self._tables)
+        return [f"DROP TABLE IF EXISTS {', '.join(map(self._qualified, places))}"]
 
     def _made(self, made: CreateTable) -> list[str]:
         """Returns what makes a table anew, whose former rows are gone."""

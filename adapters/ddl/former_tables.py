@@ -14,6 +14,7 @@ from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.made_table import created
 from tidelock.adapters.ddl.operations import (
     AddColumn,
+    AddComputed,
     AddIndex,
     AddPrimaryKey,
     AddUnique,
@@ -65,6 +66,20 @@ def moved(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, 
     except NotPlain:
         return dict.fromkeys(ddl.tables)
     return found
+
+
+def given_up(ddl: Ddl) -> frozenset[TableName]:
+    """Returns the names that no table has behind a statement which is understood."""
+    try:
+        found = operations(ddl) if ddl.kind is DdlKind.ALTERED else ()
+    except NotPlain:
+        return frozenset()
+    names: dict[TableName, bool] = {}
+    for one in found:
+        names[_logged(one.table, ddl)] = isinstance(one, DropTable | RenameTable)
+        if isinstance(one, RenameTable):
+            names[_logged(one.to, ddl)] = False
+    return frozenset(name for name, is_gone in names.items() if is_gone)
 
 
 def _created(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, FormerTable | None]:
@@ -161,6 +176,11 @@ def _behind(table: FormerTable, clause: Clause) -> FormerTable | None:
             if _has(table, clause.new.column.name):  # IF NOT EXISTS
                 return table
             return replace(table, columns=(*table.columns, _with_texts(_column(clause.new.column), table)))
+        case AddComputed():
+            if _has(table, clause.column.name):
+                return table
+            computed = replace(_with_texts(_column(clause.column), table), generated=True)
+            return replace(table, columns=(*table.columns, computed))
         case DropColumn():
             kept = tuple(c for c in table.columns if c.column.name.lower() != clause.name.lower())
             return replace(table, columns=kept)

@@ -117,6 +117,14 @@ def _string(mark: Mark, text: str, end: int, lenient: bool) -> Token:
     return Token(mark, value, end, lenient or (text[0] == quote and "\\" not in text))
 
 
+_WORDS = {Mark.NAME: "`{}`", Mark.STRING: "'{}'"}
+
+
+def _escaped(token: Token) -> str:
+    quote = {Mark.NAME: "`", Mark.STRING: "'"}.get(token.mark, "")
+    return token.text.replace(quote, quote * 2) if quote else token.text
+
+
 class Reader:
     """A cursor in a list of tokens."""
 
@@ -207,6 +215,21 @@ class Reader:
                     depth += 1
                 case ")":
                     depth -= 1
+
+    def group(self) -> str:
+        """Reads a group in parentheses and returns it as MySQL takes it; '' where the value of a text in it is not
+        certain."""
+        begin = self._at
+        self.skip_group()
+        inside = self._items[begin:self._at]
+        if not all(token.certain for token in inside) or any(token.mark is Mark.QUOTED for token in inside):
+            return ""
+        text, before = "", 0
+        for token in inside:
+            apart = token.mark is not Mark.SIGN or token.end != before + 1
+            text += (" " if apart and text else "") + _WORDS.get(token.mark, "{}").format(_escaped(token))
+            before = token.end
+        return text
 
     def rest(self) -> str:
         """Returns the text of the next few tokens, for an error."""

@@ -72,9 +72,11 @@ class AddColumn(msgspec.Struct, frozen=True):
 
 
 class AddComputed(msgspec.Struct, frozen=True):
-    """A column is added that the source computes: what rows that are there have in it is not told."""
+    """A column is added that the source computes: what rows that are there have in it is not told.  `expression`: ''
+    where what it says is not certain."""
 
     column: SourceColumn
+    expression: str = ""
     kind: Kind = "add_column"
 
 
@@ -231,4 +233,24 @@ def reused(clauses: Sequence[Clause]) -> str:
                 taken.append(clause.new.name)
             case AddColumn():
                 taken.append(clause.new.column.name)
+            case AddComputed():
+                taken.append(clause.column.name)
     return next((name for name in taken if name.lower() in given), "")
+
+
+def touched(clauses: Sequence[Clause]) -> set[str]:
+    """Returns the columns that clauses make, change or drop, in lower case."""
+    names: set[str] = set()
+    for clause in clauses:
+        match clause:
+            case AddColumn():
+                names.add(clause.new.column.name)
+            case AddComputed():
+                names.add(clause.column.name)
+            case DropColumn() | SetDefault():
+                names.add(clause.name)
+            case RenameColumn():
+                names |= {clause.name, clause.to}
+            case ChangeColumn():
+                names |= {clause.name, clause.new.name}
+    return {name.lower() for name in names}

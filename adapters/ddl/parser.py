@@ -30,7 +30,8 @@ class NewColumn(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct):
-    """The clauses after a column's type.  `moment`: the time of now as which a default is given, '' for none."""
+    """The clauses after a column's type.  `moment`: the time of now as which a default is given, '' for none.
+    `expression`: of a column that is generated; '' where what it says is not certain."""
 
     nullable: bool = True
     default: str | None = None
@@ -42,6 +43,7 @@ class Definition(msgspec.Struct):
     automatic: bool = False
     said_null: bool = False
     generated: bool = False
+    expression: str = ""
     binary: bool = False
 
     @property
@@ -172,7 +174,7 @@ def _attribute(reader: Reader, definition: Definition) -> None:
         reader.take("KEY")
         definition.unique = True
     elif reader.take("GENERATED", "ALWAYS", "AS") or reader.take("AS"):
-        reader.skip_group()
+        definition.expression = reader.group()
         reader.take("VIRTUAL") or reader.take("STORED") or reader.take("PERSISTENT")
         definition.generated = True
     elif reader.take("BINARY"):

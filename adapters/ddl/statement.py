@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidelock.adapters.ddl.alter import altered, index_dropped, index_made
 from tidelock.adapters.ddl.lexer import NotPlain, Reader, tokens, without_settings
@@ -12,6 +13,11 @@ from tidelock.adapters.ddl.parser import table_name
 from tidelock.adapters.ddl.table_parts import past_wait
 from tidelock.adapters.ddl.told import told_operations
 from tidelock.engine.model.schema_change import Ddl
+
+_DATABASE_GOES: Final = tuple(
+    (*verb, what) for verb in (("DROP",), ("CREATE", "OR", "REPLACE")) for what in ("DATABASE", "SCHEMA")
+)
+"""Words of statements that `dropped_database` has told the tables of."""
 
 
 def reader_of(ddl: Ddl, *, lenient: bool = False) -> Reader:
@@ -35,6 +41,8 @@ def operations(ddl: Ddl) -> Sequence[Operation]:
         return _altered(reader, ddl.schema)
     if reader.take("DROP", "TABLE") or reader.take("DROP", "TABLES"):
         return _dropped(reader, ddl.schema)
+    if any(reader.take(*words) for words in _DATABASE_GOES):
+        return [DropTable(table) for table in ddl.tables]
     if reader.take("RENAME", "TABLE") or reader.take("RENAME", "TABLES"):
         return _renamed(reader, ddl.schema)
     if reader.take("CREATE", "OR", "REPLACE", "TABLE"):

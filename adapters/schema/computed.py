@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -51,12 +51,17 @@ def computed(
         raise NotTranslated("MySQL computes nothing from a column that a foreign key may set")
     if column.column.kind not in (Kind.BOOL, Kind.INT, Kind.DECIMAL):
         raise NotTranslated("only numbers and truths are known to be computed alike there")
-    numbers = [c.column for c in used if c.column.kind in (Kind.INT, Kind.DECIMAL)]
-    literals = len(re.findall(r"\d", column.expression))
-    digits = sum(c.precision if c.kind is Kind.DECIMAL else _INTEGER_DIGITS for c in numbers)
-    if literals + digits > _MOST_DIGITS or literals + sum(c.scale for c in numbers) > _MOST_SCALE:
-        raise NotTranslated("its numbers may have more digits than MySQL computes with")
+    require_digits(used, column.expression)
     translation = Translation("postgres", "mysql", {c.name: c for c in table.columns}, names, equalities)
     if column.column.kind is Kind.BOOL:
         return translation.condition(column.expression)
     return translation.value(column.expression)
+
+
+def require_digits(used: Iterable[SourceColumn], expression: str) -> None:
+    """Raises NotTranslated where the numbers of an expression may have more digits than both servers compute with."""
+    numbers = [one.column for one in used if one.column.kind in (Kind.INT, Kind.DECIMAL)]
+    literals = len(re.findall(r"\d", expression))
+    digits = sum(one.precision if one.kind is Kind.DECIMAL else _INTEGER_DIGITS for one in numbers)
+    if literals + digits > _MOST_DIGITS or literals + sum(one.scale for one in numbers) > _MOST_SCALE:
+        raise NotTranslated("its numbers may have more digits than MySQL computes with")

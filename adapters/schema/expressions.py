@@ -7,7 +7,7 @@ the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import sqlglot
@@ -62,6 +62,18 @@ class Translation:
         if sort == "folded":
             raise NotTranslated("the source compares without case or trailing spaces")
         return made
+
+    def typed(self, text: str) -> tuple[str, str]:
+        """Returns an expression for the target, and the sort of its values: `number`, `text`, `folded` (a text that the
+        source compares without case), `truth`, … .  Raises NotTranslated."""
+        node = _parsed(text, self._source)
+        try:
+            return self._value(node)
+        except NotTranslated as reason:
+            try:
+                return self._condition(node), "truth"
+            except NotTranslated:
+                raise reason from None
 
     def _condition(self, node: exp.Expr) -> str:
         match node:
@@ -139,7 +151,44 @@ class Translation:
                     return f"char_length({inner})", "number"
             case exp.Binary() if type(node) in _ARITHMETIC:
                 return self._arithmetic(node)
+            case exp.Null():
+                return "NULL", "null"
+            case exp.Coalesce():
+                values, sort = self._alike([node.this, *node.expressions])
+                return f"COALESCE({', '.join(values)})", sort
+            case exp.Concat() if not node.args.get("coalesce"):
+                return self._joined(node.expressions)
+            case exp.If():
+                return self._cases([node], node.args.get("false"))
+            case exp.Case() if node.this is None:
+                return self._cases(node.args["ifs"], node.args.get("default"))
         raise NotTranslated(f"{node.sql(self._source)} is not known to mean the same there")
+
+    def _cases(self, branches: Sequence[exp.Expr], otherwise: exp.Expr | None) -> tuple[str, str]:
+        """Returns CASE for branches that have a condition each."""
+        conditions = [self._condition(branch.this) for branch in branches]
+        (*values, last), sort = self._alike([*(branch.args["true"] for branch in branches), otherwise or exp.Null()])
+        whens = " ".join(f"WHEN {one} THEN {value}" for one, value in zip(conditions, values, strict=True))
+        return f"(CASE {whens} ELSE {last} END)", sort
+
+    def _joined(self, nodes: Sequence[exp.Expr]) -> tuple[str, str]:
+        """Returns texts one behind the other, which are NULL where one of them is."""
+        texts, sort = self._alike(nodes)
+        if sort not in ("text", "folded"):
+            raise NotTranslated("servers write what is no text in different ways")
+        return f"({' || '.join(texts)})" if self._target == "postgres" else f"CONCAT({', '.join(texts)})", sort
+
+    def _alike(self, nodes: Sequence[exp.Expr]) -> tuple[list[str], str]:
+        """Returns expressions of which one is chosen, and their sort, which is the same."""
+        found = [self._value(node) for node in nodes]
+        sorts = {sort for _, sort in found} - {"null"}
+        if sorts and sorts <= {"text", "folded", "word"}:
+            sort = "folded" if "folded" in sorts else "text"
+        elif sorts == {"number"}:
+            sort = "number"
+        else:
+            raise NotTranslated("values of several sorts have another type there")
+        return [made for made, _ in found], sort
 
     def _arithmetic(self, node: exp.Binary) -> tuple[str, str]:
         (left, one), (right, other) = self._value(node.left), self._value(node.right)
@@ -168,7 +217,7 @@ class Translation:
     def _literal(self, node: exp.Literal) -> tuple[str, str]:
         text = str(node.this)
         if not node.is_string:
-            return text, "number"
+            return text, "float" if "e" in text.lower() else "number"
         if "\\" in text:
             raise NotTranslated("a text with a backslash is read in different ways")
         return quoted(text), "word"

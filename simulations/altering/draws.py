@@ -132,8 +132,11 @@ def _beside(chance: Random) -> tuple[TableName, ...]:
 
 
 def _dropped_database(tables: Tables) -> Statement:
-    words = f"DROP DATABASE {forms.DATABASE}"
-    return Statement(words, DdlKind.OTHER, (), Reshape((*tables.values(),), ()), databases=(forms.DATABASE,))
+    """The reader may know the tables that go, or not; that of an odd number of them does."""
+    words, reshape = f"DROP DATABASE {forms.DATABASE}", Reshape((*tables.values(),), ())
+    if len(tables) % 2:
+        return Statement(words, DdlKind.ALTERED, tuple(sorted(tables)), reshape)
+    return Statement(words, DdlKind.OTHER, (), reshape, databases=(forms.DATABASE,))
 
 
 def _created(tables: Tables, chance: Random) -> Statement | None:

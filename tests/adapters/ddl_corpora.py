@@ -117,7 +117,8 @@ from](../../tests/data/ddl/NOTICE.md), [each statement's outcome](../../tests/da
 
 **Needs nobody**: is applied, translated or passed. **Not for this server**: MySQL 9.7 or MariaDB 10.11 refuses it, as a
 statement of TiDB alone; no log has it, and it is not counted. Of a table that a file does not make nobody knows which
-types it had, so MODIFY, CHANGE and CONVERT halt; a feed that runs knows them.
+types it had, so MODIFY, CHANGE and CONVERT halt; a feed that runs knows them. DROP DATABASE is judged as by a feed that
+was running: one that reads it after a stop may halt.
 
 """
 

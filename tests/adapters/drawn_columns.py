@@ -69,6 +69,23 @@ def can_be_unique(kind: str) -> bool:
     return base(kind) in ("int", "bigint", "smallint", "mediumint", "tinyint", "decimal", "varchar", "date", "datetime")
 
 
+def generated(kind: str) -> list[tuple[str, str]]:
+    """Returns types of generated columns, and what they are computed by of a column `{}` of a type."""
+    match base(kind):
+        case "int" | "smallint" | "tinyint" | "mediumint":
+            return [
+                ("bigint", "`{0}` + 1"), ("bigint", "3 * `{0}` + id"), ("int", "IF(`{0}` > 3, 1, NULL)"),
+                ("tinyint", "`{0}` IS NULL OR `{0}` IN (1, 2)"), ("decimal(20,3)", "COALESCE(`{0}`, 0) * 1.125"),
+            ]  # fmt: skip
+        case "decimal":
+            return [("decimal(20,4)", "`{0}` * 2"), ("bigint", "`{0}` * 1.5"), ("tinyint", "`{0}` >= 0.1")]
+        case "varchar" | "text" | "tinytext":
+            return [("varchar(90)", "CONCAT(`{0}`, '-', `{0}`)"), ("int", "CHAR_LENGTH(`{0}`)"),
+                    ("varchar(90)", "CASE WHEN `{0}` IS NULL THEN 'none' ELSE `{0}` END")]  # fmt: skip
+        case _:
+            return []
+
+
 def value(rng: random.Random, kind: str) -> str:
     """Returns a value of a type, edges among them, as SQL."""
     if rng.random() < 0.15:

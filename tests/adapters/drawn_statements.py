@@ -7,7 +7,18 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from tests.adapters.drawn_columns import DATES, DOUBTFUL, FILLS, FOLLOWED, TYPES, UNINDEXED, base, can_be_unique, value
+from tests.adapters.drawn_columns import (
+    DATES,
+    DOUBTFUL,
+    FILLS,
+    FOLLOWED,
+    TYPES,
+    UNINDEXED,
+    base,
+    can_be_unique,
+    generated,
+    value,
+)
 
 NAMES = ("alpha", "beta", "gamma", "delta", "order", "Mixed", "size of", "key")
 RANGES = (
@@ -41,13 +52,15 @@ class Table:
 class Drawn:
     """A statement.  `done`: to be called once the source has carried it out.  `table`: whose values it may change, so
     that the feed may halt before it.  `way`: how an operator goes on then: by the same statement at the target, or
-    without the table.  `mode`: the session's `sql_mode`, if not the usual one."""
+    without the table; the whole database was dropped.  `mode`: the session's `sql_mode`, if not the usual one.
+    `behind`: statements right behind it.  `{schema}` is the database."""
 
     sql: str
     done: Done = lambda: None
     table: str = ""
-    way: Literal["", "same", "drop"] = ""
+    way: Literal["", "same", "drop", "database"] = ""
     mode: str | None = None
+    behind: tuple[str, ...] = ()
 
 
 class Draw:
@@ -68,6 +81,7 @@ class Draw:
         kinds: dict[Callable[[], Drawn], int] = {
             self._rows: 70, self._alter: 22, self._create: 3, self._like: 2, self._drop: 2, self._rename: 4,
             self._truncate: 1, self._rekey: 2, self._index: 2, self._rowless: 5, self._doubtful: 5, self._losing: 3,
+            self._generated: 4, self._database: 1,
         }  # fmt: skip
         for _ in range(number):
             if len(self.tables) < 2:
@@ -137,6 +151,11 @@ class Draw:
 
         return Drawn(f"DROP TABLE {self._rng.choice(('', 'IF EXISTS '))}{', '.join(names)}", dropped)
 
+    def _database(self) -> Drawn:
+        """The whole database goes, and comes again without tables."""
+        behind = ("CREATE DATABASE {schema}", "USE {schema}", "CREATE TABLE pulse (id int PRIMARY KEY)")
+        return Drawn("DROP DATABASE {schema}", self.tables.clear, way="database", behind=behind)
+
     def _truncate(self) -> Drawn:
         return Drawn(f"TRUNCATE TABLE {self._any()[0]}")
 
@@ -188,6 +207,20 @@ class Draw:
             after.uniques[index] = columns
             return Drawn(f"CREATE UNIQUE INDEX {index} ON {name} ({self._listed(columns)})", self._put(name, after))
         return Drawn(f"CREATE INDEX {index} ON {name} ({self._listed(columns)})")
+
+    def _generated(self) -> Drawn:
+        """A column that is computed, also in rows that are there, by what all servers compute alike."""
+        rng, (name, table) = self._rng, self._any()
+        found = [(column, kind) for column, kind in table.columns.items() if generated(kind)]
+        if not found or not table.known:
+            return self._rows()
+        column, kind = rng.choice(found)
+        after, new = table.copy(), f"g{self._number()}"
+        after.computed[new] = column
+        type_, expression = rng.choice(generated(kind))
+        stored = rng.choice(("STORED", "VIRTUAL", ""))
+        return Drawn(f"ALTER TABLE {name} ADD COLUMN {new} {type_} AS ({expression.format(column)}) {stored}",
+                     self._put(name, after))  # fmt: skip
 
     def _rowless(self) -> Drawn:
         """What means nothing to rows."""

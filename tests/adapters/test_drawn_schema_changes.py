@@ -6,6 +6,7 @@ or has the same values behind it; then an operator does what the halt advises.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import signal
@@ -48,8 +49,12 @@ class Drawing:
         """Runs statements, and has the feed end with the same rows.  Raises AssertionError."""
         until_kill = self._rng.randint(20, 60)
         for drawn in self._draw.statements(number):
+            drawn = dataclasses.replace(drawn, sql=drawn.sql.replace("{schema}", self._rig.schema))
             if not self._taken(drawn.sql, drawn.mode):
+                self._note_tables()
                 continue
+            for sql in drawn.behind:
+                assert self._taken(sql.replace("{schema}", self._rig.schema))
             drawn.done()
             if drawn.way:
                 self._judged(drawn)
@@ -62,6 +67,15 @@ class Drawing:
         until(lambda: not self._process.running or self._rig.equal(), "equal ends", 120)
         self._process.stop()
         assert self._rig.catch_up_code() == 0
+
+    def _note_tables(self) -> None:
+        """Forget tables that are gone: of several, MariaDB drops those that nothing refers to, and refuses the others.
+        """
+        there = {str(name) for (name,) in self._session.rows(
+            f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{self._rig.schema}'"
+        )}  # fmt: skip
+        for name in self._draw.tables.keys() - there:
+            del self._draw.tables[name]
 
     def _taken(self, sql: str, mode: str | None = None) -> bool:
         try:
@@ -107,7 +121,11 @@ class Drawing:
         assert drawn.sql in said, f"it halted at another statement than {drawn.sql}: {said}"
         if drawn.way == "same":
             self._rig.at_target(drawn.sql)
-        assert self._rig.command("ddl", "done" if drawn.way == "same" else "skip").code == 0
+        if drawn.way == "database":
+            there = "SELECT CONCAT(table_name, '') FROM information_schema.tables WHERE table_schema = "
+            found = self._rig.rows(f"{there}'{self._rig.schema}'")
+            self._rig.at_target(*(f"DROP TABLE IF EXISTS {row[0]}" for row in found))
+        assert self._rig.command("ddl", "skip" if drawn.way == "drop" else "done").code == 0
         if drawn.way == "drop":
             self._session.send("SET foreign_key_checks = 0")
             self._taken(f"DROP TABLE {drawn.table}")

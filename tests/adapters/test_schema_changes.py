@@ -92,7 +92,7 @@ OPEN = [
         ["ALTER TABLE t DROP CONSTRAINT to_u"],
         ["ALTER TABLE t DROP FOREIGN KEY to_u"],
     ),
-    ("DROP TABLE t, u", ["DROP TABLE IF EXISTS t", "DROP TABLE IF EXISTS u"], None),
+    ("DROP TABLE t, u", ["DROP TABLE IF EXISTS t, u"], None),
     ("RENAME TABLE t TO u", RENAMED, ["RENAME TABLE t TO u"]),
     ("ALTER TABLE t RENAME u", RENAMED, ["RENAME TABLE t TO u"]),
     ("RENAME TABLE u TO t", [], []),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tidelock.adapters.ddl.classify import classify
+from tidelock.adapters.ddl.dropped_database import of_tables
 from tidelock.adapters.ddl.former_tables import moved
 from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import Look
 from tidelock.adapters.ports.table_form import KnownForms, TableForm
 from tidelock.engine.model import lineage
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
-from tidelock.engine.model.schema_change import Ddl, FormerTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 T = TableName("shop", "t")
 
@@ -245,7 +246,7 @@ def test_the_places_of_a_server_that_was_switched_to_begin_with_its_own_proof() 
 
 def test_of_what_is_kept_holds_the_last_form_of_this_server() -> None:
     first = history(seen(at(100), OLD), at(100))
-    former(first, at(400), "ALTER TABLE t ADD d int AS (a + 1)")
+    former(first, at(400), "ALTER TABLE t DEFAULT CHARACTER SET utf8mb4")
     forms = first.take_learned()
     assert former(history(seen(at(900), NEW), at(450), forms), at(470)) is None
     assert former(history(seen(at(900), NEW), at(200), forms), at(250)) == OLD
@@ -286,3 +287,66 @@ def test_the_character_set_that_rows_tell_is_learned_and_stays() -> None:
     assert told(forms) == [(600, True), (700, True)]
     again = former(history(seen(at(900), OLD), at(800), forms), at(850))
     assert again is not None and again.charset == "latin1"
+
+
+# ---------------------------------------------------------------------- DROP DATABASE
+
+
+def gone(made: TableHistory, end: Position) -> tuple[DdlKind, tuple[TableName, ...], tuple[str, ...]]:
+    """Returns what a statement that drops the database is taken for."""
+    told = made.passed(classify(Ddl("", "DROP DATABASE shop", "0-1", 7), "mysql"), end)
+    return told.kind, told.tables, told.databases
+
+
+NOT_KNOWN = (DdlKind.OTHER, (), ("shop",))
+
+
+def test_a_database_goes_as_the_tables_that_statements_have_left_in_it() -> None:
+    made = history(seen(at(500), OLD), at(500))
+    former(made, at(510), "CREATE TABLE n (id int PRIMARY KEY)")
+    former(made, at(520), "CREATE TABLE z (id int PRIMARY KEY)")
+    former(made, at(530), "RENAME TABLE z TO y")
+    former(made, at(540), "DROP TABLE t")
+    assert gone(made, at(600)) == (DdlKind.ALTERED, (TableName("shop", "n"), TableName("shop", "y")), ())
+    assert gone(made, at(700)) == (DdlKind.UNRELATED, (), ()), "nothing is left"
+
+
+def test_a_database_that_goes_before_all_of_its_tables_are_known_halts() -> None:
+    assert gone(history(seen(at(500), OLD), at(100)), at(400)) == NOT_KNOWN, "the look is of a later place"
+    for statement in ("CALL what_ever_this is", "CREATE TABLE n SELECT * FROM t", "RENAME TABLE other.x TO x"):
+        made = history(seen(at(500), OLD), at(500))
+        former(made, at(550), statement)
+        assert gone(made, at(600)) == NOT_KNOWN, statement
+    changed = Shape(T, (Column("id", Kind.INT, length=4), Column("a", Kind.INT, length=8)))
+    made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(650), {T: NEW})), at(500))
+    made.met({1: changed}, at(600))
+    assert gone(made, at(640)) == NOT_KNOWN, "nobody knows whether another table is there"
+
+
+def test_a_statement_that_cannot_be_read_may_make_the_first_table() -> None:
+    made = history(Catalogue(Look("one", at(500), {})), at(500))
+    assert gone(made, at(550)) == (DdlKind.UNRELATED, (), ())
+    former(made, at(600), "CALL what_ever_this is")
+    assert gone(made, at(650)) == NOT_KNOWN
+
+
+def test_tables_of_other_databases_stay() -> None:
+    ddl = classify(Ddl("", "DROP DATABASE shop", "0-1", 7), "mysql")
+    told = of_tables(ddl, [T, TableName("other", "t"), TableName("shop", "a")])
+    assert (told.kind, told.tables) == (DdlKind.ALTERED, (TableName("shop", "a"), T))
+    others = classify(Ddl("shop", "DROP TABLE t", "0-1", 7), "mysql")
+    assert of_tables(others, [T]) is others
+
+
+def test_a_look_behind_what_was_not_understood_makes_all_tables_known_again() -> None:
+    n = TableName("shop", "n")
+    made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(560), {T: OLD, n: OLD})), at(500))
+    former(made, at(510), "CREATE TABLE n SELECT * FROM t")
+    made.met({}, at(520))
+    former(made, at(530), "CREATE TABLE x SELECT * FROM t")
+    assert gone(made, at(570)) == NOT_KNOWN, "x came behind the look, for all that this reader knows"
+    made = history(Catalogue(Look("one", at(500), {T: OLD}), Look("one", at(560), {T: OLD, n: OLD})), at(500))
+    former(made, at(510), "CREATE TABLE n SELECT * FROM t")
+    made.met({}, at(520))
+    made.met({}, at(570))
+    assert gone(made, at(580)) == (DdlKind.ALTERED, (n, T), ())

@@ -55,6 +55,8 @@ class TableHistory:
         self._compared: dict[TableName, Shape] = {}  # shapes that agree with what is known by now
         self._pending: Look | None = None
         self._stale = False
+        self._whole = False  # all tables are known that the source has
+        self._vague = False  # since the last look there may be one that is not
         self._server = ""
         self._is_there = False  # places that are read are those of the server's own log
         self._learned: list[TableForm] = []
@@ -91,18 +93,24 @@ class TableHistory:
 
     def passed(self, ddl: Ddl, end: Position) -> Ddl:
         """Returns a statement with its table as it was before; `end`: the place behind it.  Raises SourceError."""
-        from tidelock.adapters.ddl.former_tables import moved  # DDL is rare
+        from tidelock.adapters.ddl.dropped_database import of_tables  # DDL is rare
+        from tidelock.adapters.ddl.former_tables import given_up, moved
         from tidelock.adapters.ddl.shadow_forms import former_of
 
         self._arrive(end)
         if self._pending is not None and end.order[:2] > self._pending.place.order[:2]:
             self._settle(end)  # it begins at the place of the look, or behind it
+        if self._whole:
+            ddl = of_tables(ddl, self._tables.keys())
         former = former_of(ddl, self._tables, shadowed(ddl.tables[0]) if ddl.tables else None)
-        for name, table in moved(ddl, self._tables).items():
+        behind = moved(ddl, self._tables)
+        gone = given_up(ddl) if None in behind.values() else ()
+        for name, table in behind.items():
             if self._wanted(name):
-                self._note(name, table, end)
+                self._note(name, table, end, gone=name in gone)
         if not ddl.tables and ddl.kind is not DdlKind.UNRELATED:
             self._pending, self._floor, self._stale = None, end, True
+            self._whole, self._vague = False, True
         if ddl.kind is DdlKind.CREATE_TABLE and ddl.tables[0] in self._tables:
             self._partly.add(ddl.tables[0])
             self._stale = True
@@ -128,7 +136,7 @@ class TableHistory:
     # ------------------------------------------------------------------ looks
 
     def _look_again(self) -> None:
-        self._pending, self._stale = self._look(self._tables.keys() - self._partly), False
+        self._pending, self._stale, self._vague = self._look(self._tables.keys() - self._partly), False, False
 
     def _arrive(self, place: Position) -> None:
         if not self._is_there and place.order[:2] != self._start.order[:2]:
@@ -145,6 +153,7 @@ class TableHistory:
         self._pending = None
         if seen.server != self._server:
             return
+        self._whole = not self._vague
         floor = self._floor or place
         self._compared.clear()
         for name, table in seen.tables.items():
@@ -153,7 +162,7 @@ class TableHistory:
             self._tables[name] = table
             self._learn(name, table, since)
 
-    def _note(self, name: TableName, table: FormerTable | None, place: Position) -> None:
+    def _note(self, name: TableName, table: FormerTable | None, place: Position, *, gone: bool = False) -> None:
         if self._pending is not None:
             self._pending.tables.pop(name, None)
         self._since[name] = place
@@ -162,6 +171,8 @@ class TableHistory:
             self._tables.pop(name, None)
             self._partly.discard(name)
             self._stale = True
+            if not gone:
+                self._whole, self._vague = False, True
         else:
             self._tables[name] = table
         self._learn(name, table, place)

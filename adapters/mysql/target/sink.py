@@ -38,6 +38,7 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failur
 from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.adapters.mysql.target.new_schemas import with_schemas
 from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, is_duplicate, is_referred_to, outcome
 from tidelock.adapters.mysql.target.referring_rows import clear
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
@@ -282,6 +283,7 @@ class MySqlSink(ChunkSink):
             shadows = await self._bookkeeping.read_shadows(session)
             rules = replace(self._rules, mariadb=session.dialect is Dialect.MARIADB)
             statements = translate(effect.ddl, "mysql", self._target_name, there, rules, shadows)
+            statements = await with_schemas(session, effect.ddl, self._target_name, statements)
             kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
             kept += await self._bookkeeping.copies.moved(session, moved(effect.ddl, self._target_name, self._rules))
             gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in self._emptied(effect)]

@@ -207,10 +207,23 @@ class Relations:
         former = self._forms.get(form.oid)
         if former is not None:
             self._forget(former)
+            self._rename(former, form)
             form = _as_published(form, former)
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid
         self.learned[form.oid] = (form.name, form)
+
+    def _rename(self, former: Form, form: Form) -> None:
+        """Have rows come under the name that a table has now.  The server tells it anew of a table that got another
+        name, and not of those in a schema that did."""
+        told, known = self._told.get(form.oid), self.tables.get(form.oid)
+        if former.name == form.name:
+            return
+        if told is not None and TableName(told.schema, told.name) == former.name:
+            self._told[form.oid] = told._replace(schema=form.name.schema, name=form.name.table)
+        if known is not None and known.shape is not None and known.name == former.name:
+            self._known[form.oid] = known
+            self._note(form.oid, known.role, replace(known.shape, name=form.name))
 
     def written_anew(self, oid: int) -> None:
         """Take that a table has other files, of which the log tells by a TRUNCATE, or a change that halts: what they
@@ -278,6 +291,7 @@ class Relations:
         file = was if emptied else facts.file
         if former is not None:
             self._forget(former)
+            self._rename(former, form)
             form = _as_published(form, former)
         self._forms[form.oid] = form
         self._oids[form.name] = form.oid

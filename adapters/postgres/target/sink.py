@@ -39,6 +39,7 @@ from tidelock.adapters.postgres.target.displacement import Displacement
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
 from tidelock.adapters.postgres.target.fencing import Fencing
 from tidelock.adapters.postgres.target.lane import Lane
+from tidelock.adapters.postgres.target.new_schemas import with_schemas
 from tidelock.adapters.postgres.target.outcomes import outcome
 from tidelock.adapters.postgres.target.referring_rows import REFUSED, clear
 from tidelock.adapters.postgres.target.replaced_rows import may_replace, tell_replaced
@@ -317,6 +318,7 @@ class PostgresSink(ChunkSink):
                 raise rows_first(effect.ddl)
             shadows = await self._bookkeeping.read_shadows(session.connection)
             translated = translate(effect.ddl, "postgres", self._target_name, there, self._rules, shadows)
+            translated = await with_schemas(session, effect.ddl, self._target_name, translated)
             translated = told(effect.ddl, self._target_name, translated, self._sister)
             kept = self._bookkeeping.shadows.keep(shadows, noted(effect.ddl, shadows, self._rules.takes))
             moves = moved(effect.ddl, self._target_name, self._rules)
