@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import queue
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from tidelock.adapters.fleet.restarts import HALTED
 from tidelock.adapters.fleet.screen import Screen
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.own_folder import own_folder
 from tidelock.adapters.process.service_manager import ServiceManager
 
 TURN_SECONDS: Final = 0.5
@@ -51,13 +51,13 @@ class Supervisor:
         self._looked = 0.0
         self._halts: dict[Path, HaltWatch] = {}
         self._tried: dict[Path, str] = {}  # the halt behind which a feed was started again last, in its words
-        self._sockets = tempfile.TemporaryDirectory(prefix="tidelock-serve-")
+        self._sockets = Path()
         self._made = 0
         self._pool = ThreadPoolExecutor(4)
 
     def run(self) -> int:
         """Runs until told to stop; returns the exit code.  Raises OSError where the folder cannot be read at first."""
-        with self._sockets, self._pool, self._heard():
+        with own_folder("sockets") as self._sockets, self._pool, self._heard():
             self._look()
             self._manager.ready()
             try:
@@ -123,7 +123,7 @@ class Supervisor:
 
     def _add(self, path: Path, file: FeedFile) -> None:
         self._made += 1
-        socket = Path(self._sockets.name) / f"{self._made}.socket"
+        socket = self._sockets / f"{self._made}.socket"
         self.members[path] = Member(file, socket, self._ended, self._said)
         if file.problem:
             self._say(file, file.problem)
