@@ -8,15 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bench.chaos.memory import WARM_SECONDS
+from bench.fleet import acts
 from bench.fleet.held import Handles, judged
 from bench.fleet.requests import HELD, Requests
-from bench.fleet.result import SHORT, unasked
+from bench.fleet.result import SHORT, Result, unasked
 from bench.fleet.run import run
 from bench.fleet.serving import below
-from bench.harness.rig import until
+from bench.harness.rig import Said, until
 from bench.outcome import read
 from bench.shown import told
 from tidelock.adapters.api.routes import ROUTES
@@ -74,6 +76,37 @@ def test_processes_below_one_are_found_with_those_below_them(tmp_path: Path) -> 
         assert parent.stdin is not None
         parent.stdin.close()
     assert not list(below(parent.pid))
+
+
+def test_a_command_that_takes_too_long_is_tried_again_and_kept_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.fleet.acts.AGAIN_SECONDS", 0.0)
+    ends = iter([subprocess.TimeoutExpired("copy", 240.0), Said(1, "", "not now"), Said(0, "", "")])
+
+    def command() -> Said:
+        end = next(ends)
+        if isinstance(end, subprocess.TimeoutExpired):
+            raise end
+        return end
+
+    acts.until_done(command)
+    assert not list(ends)
+    monkeypatch.setattr("bench.fleet.acts.DONE_SECONDS", -1.0)
+    with pytest.raises(acts.Failed, match="timed out after 240"):
+        acts.until_done(tidelock_that_waits)
+
+
+def tidelock_that_waits() -> Said:
+    raise subprocess.TimeoutExpired("copy", 240.0)
+
+
+def test_the_words_that_are_kept_are_those_of_the_figures_that_are_kept() -> None:
+    kept = read("fleet")
+    assert kept is not None
+    result = msgspec.convert(kept["result"], Result)
+    words = result.shown({})
+    assert kept["met"] == (not result.faults)
+    for part in ("title", "text"):
+        assert kept["shown"][part] == words[part]
 
 
 @pytest.mark.proof
