@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,7 +20,7 @@ from bench.fleet import acts
 from bench.fleet.held import Handles, judged
 from bench.fleet.requests import HELD, Requests
 from bench.fleet.result import SHORT, Result, unasked
-from bench.fleet.run import run
+from bench.fleet.run import Fleet, run
 from bench.fleet.serving import below
 from bench.harness.rig import Said, until
 from bench.outcome import read
@@ -107,6 +111,28 @@ def test_the_words_that_are_kept_are_those_of_the_figures_that_are_kept() -> Non
     assert kept["met"] == (not result.faults)
     for part in ("title", "text"):
         assert kept["shown"][part] == words[part]
+
+
+def test_ctrl_c_lets_an_act_be_done_and_ends_the_run_early() -> None:
+    done: list[str] = []
+
+    class Once:
+        """Acts, of which the first is when somebody presses Ctrl-C."""
+
+        kinds: Sequence[str] = ("an act",)
+
+        def do(self, kind: str, feed: object) -> str:
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(kind)
+            return "done"
+
+    serving = SimpleNamespace(look=lambda: "")
+    busy = SimpleNamespace(name="one", calm=False)
+    fleet = Fleet(serving, [busy], random.Random(1))  # type: ignore[arg-type,list-item]
+    fleet._strike(Once(), time.monotonic(), 60.0)  # type: ignore[arg-type]
+    assert done == ["an act"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.proof
