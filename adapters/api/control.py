@@ -56,7 +56,7 @@ class Control:
             case "who":
                 return who_is(asked.who)
             case "feeds":
-                return feeds.shown_feeds(self._fleet)
+                return feeds.known_feeds(self._fleet)
             case "feed":
                 return await asyncio.to_thread(with_config, feeds.member(self._fleet, asked.place["feed"]))
             case "lanes":

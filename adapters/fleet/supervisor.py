@@ -35,7 +35,7 @@ Wish: TypeAlias = Literal["start", "stop", "restart"]
 
 
 class Supervisor:
-    """The fleet of one folder.  `members`: its feeds, by their files."""
+    """The fleet of one folder.  `members`: its feeds, by their files.  `begun`: the folder was read once."""
 
     def __init__(
         self, folder: Path, screen: Screen, *, terminal: bool, manager: ServiceManager | None = None
@@ -43,6 +43,7 @@ class Supervisor:
         """`terminal`: it is one's foreground command, and SIGHUP says that this was closed.  `manager`: is told how the
         fleet is."""
         self.members: dict[Path, Member] = {}
+        self.begun = False
         self._manager = manager or ServiceManager({})
         self._folder = Folder(folder)
         self._screen, self._terminal = screen, terminal
@@ -59,6 +60,7 @@ class Supervisor:
         """Runs until told to stop; returns the exit code.  Raises OSError where the folder cannot be read at first."""
         with own_folder("sockets") as self._sockets, self._pool, self._heard():
             self._look()
+            self.begun = True
             self._manager.ready()
             try:
                 while not self._over():
