@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import signal
@@ -111,6 +112,14 @@ def test_the_words_that_are_kept_are_those_of_the_figures_that_are_kept() -> Non
     assert kept["met"] == (not result.faults)
     for part in ("title", "text"):
         assert kept["shown"][part] == words[part]
+
+
+@pytest.mark.parametrize(("minutes", "words"), [(5.0, SHORT), (20.0, "Met, for 20 of the 60 minutes."), (61.0, "Met.")])
+def test_a_run_that_is_shorter_than_was_asked_for_says_so(minutes: float, words: str) -> None:
+    kept = read("fleet")
+    assert kept is not None
+    result = dataclasses.replace(msgspec.convert(kept["result"], Result), minutes=minutes)
+    assert result.shown({})["text"].endswith(words)
 
 
 def test_ctrl_c_lets_an_act_be_done_and_ends_the_run_early() -> None:
