@@ -141,8 +141,8 @@ class Result:
         held = "; ".join(map(str, self.held)) or "its last life was too short to judge"
         asked = (
             f"Asked for: {ASKED_MINUTES} minutes, no difference, nothing set aside or left behind, memory that grows by"
-            f" at most {MOST_SLOPE:.2f} MB a minute either way and by {MOST_LIFE_GROWTH:.0f} MB in a life, at most {MOST_MORE} descriptors and"
-            " threads more at the end of `serve`'s life."
+            f" at most {MOST_SLOPE:.2f} MB a minute either way and by {MOST_LIFE_GROWTH:.0f} MB in a life, at most"
+            f" {MOST_MORE} descriptors and threads more at the end of `serve`'s life."
         )
         verdict = f"**Not met:** {'; '.join(self.faults[:SHOWN])}." if self.faults else self._met
         return {
