@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.demo_pace import Pace
 from bench.demo_servers import SCHEMA, WAYS, Source, Way, furnish, source_url
 from bench.demo_two_way import TwoWays
 from bench.demo_two_way import demo as play_two_ways
@@ -45,8 +46,9 @@ CHUNK_ROWS = 10_000
 COPY_KILL_AT = 0.3
 KILL_AT = 0.8
 LONGEST = 10
+MOST_OPEN_SECONDS = 90.0
 POLL_SECONDS = 0.25
-INIT_SECONDS = 30.0
+INIT_SECONDS = 120.0
 CATCH_UP_SECONDS = 180.0
 OK, REFUSED, DIFFERENT = 0, 1, 3
 
@@ -56,7 +58,7 @@ class Outcome:
     """Figures that the table at the end shows.
 
     `lock_waits`: of all replicators while the shop was open.  `held_back`: bytes of its log that a source with a slot
-    kept for the feed, as the replicators saw it.
+    kept for the feed, as the replicators saw it.  `waited`: seconds that the shop has waited for its feed.
     """
 
     counts: Counts
@@ -66,6 +68,7 @@ class Outcome:
     seconds: float
     unique_violations: int
     held_back: int
+    waited: float
     differences: Differences
 
 
@@ -78,6 +81,7 @@ class Replicator:
         self._output = folder / "tidelock.log"
         self.copies: tuple[TableCopy, ...] = ()
         self.held_back = 0
+        self.lag: float | None = None
         self._process: Process | None = None
         self._earlier = {"tidelock_rows_total": 0.0, "tidelock_lock_waits_total": 0.0}
         self._now: dict[str, float] = {}
@@ -107,9 +111,11 @@ class Replicator:
             self._process.check()
 
     def look(self) -> None:
-        """Read the counters of the process that runs, how far its copies are, and what its slot holds back."""
+        """Read the counters of the process that runs, how far it and its copies are, and what its slot holds back."""
         self._now = metrics(self._address) or self._now
-        if (seen := sample(self._address)) is not None:
+        seen = sample(self._address)
+        self.lag = seen.lag_seconds if seen is not None else None
+        if seen is not None:
             self.copies = seen.copies or self.copies
             self.held_back = max(self.held_back, (seen.slot.retained_bytes if seen.slot is not None else 0) or 0)
 
@@ -151,7 +157,7 @@ def _play(
     replicator.start()
     screen.say(f"It is open, about {rate:,} row changes a second, while its rows are copied; "
         f"{LANES} lanes (connections to the target) apply them.")
-    counts = _work(shop, source, replicator, changes, rate, screen)
+    counts, waited = _work(shop, source, replicator, changes, rate, screen)
     screen.say("The shop is closed; applying what is left.")
     replicator.stop()
     replicator.finish()
@@ -166,22 +172,27 @@ def _play(
         seconds=seconds,
         unique_violations=target.unique_violations(),
         held_back=replicator.held_back,
+        waited=waited,
         differences=differences,
     )
 
 
-def _work(shop: Shop, source: Server, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
-    """Run the workload in a thread; kill the replicator in the middle of the copy, and once more behind it.  The shop
-    closes when that is done and `changes` are made.  Raises what either of them raised."""
+def _work(
+    shop: Shop, source: Server, replicator: Replicator, changes: int, rate: int, screen: Screen
+) -> tuple[Counts, float]:
+    """Run the workload in a thread; kill the replicator in the middle of the copy, and once more behind it, before the
+    shop's last changes.  It closes when that is done and `changes` are made, or it was open for long.  Returns too for
+    how many seconds it has waited for its feed.  Raises what either of them raised."""
     stop, made, result = threading.Event(), [0], []
     failures: list[BaseException] = []
+    pace, closing = Pace(stop, screen.say), time.monotonic() + MOST_OPEN_SECONDS
 
     def progress(done: int) -> None:
         made[0] = done
 
     def shop_work() -> None:
         try:
-            result.append(shop.run(source.url(SCHEMA), changes * LONGEST, SEED, rate, stop, progress))
+            result.append(shop.run(source.url(SCHEMA), changes * LONGEST, SEED, rate, stop, progress, hold=pace.hold))
         except BaseException as error:
             failures.append(error)
 
@@ -192,23 +203,25 @@ def _work(shop: Shop, source: Server, replicator: Replicator, changes: int, rate
             thread.join(POLL_SECONDS)
             replicator.look()
             replicator.check()
+            pace.look(replicator.lag, replicator.starts < 3 and made[0] >= changes * KILL_AT)
+            late = time.monotonic() > closing
             screen.update(made[0], replicator.total("tidelock_rows_total"), replicator.copies)
             if replicator.starts == 1 and replicator.copied >= COPY_KILL_AT:
                 replicator.kill()
                 screen.say("SIGKILL to the replicator, in the middle of the copy; starting it again.")
                 replicator.start()
-            if replicator.starts == 2 and replicator.copied == 1.0 and made[0] >= changes * KILL_AT:
+            if replicator.starts == 2 and replicator.copied == 1.0 and (late or made[0] >= changes * KILL_AT):
                 replicator.kill()
                 screen.say("All is copied.  SIGKILL to the replicator, in the middle of its work; starting it again.")
                 replicator.start()
-            if replicator.starts == 3 and made[0] >= changes:
+            if replicator.starts == 3 and (late or made[0] >= changes):
                 stop.set()
     finally:
         stop.set()
         thread.join()
     if failures:
         raise failures[0]
-    return result[0]
+    return result[0], pace.waited
 
 
 def _table(outcome: Outcome, way: Way) -> Table:
@@ -225,6 +238,8 @@ def _table(outcome: Outcome, way: Way) -> Table:
         ("differences", f"{differences.total}"),
         ("unique violations", f"{outcome.unique_violations} in the target's log"),
     ]
+    if outcome.waited >= 1.0:
+        rows.append(("the shop waited", f"{outcome.waited:.0f} s for its feed"))
     if outcome.held_back:
         rows.append(("log held back", f"at most {size(outcome.held_back)}, by the feed's slot"))
     for name, value in rows:
@@ -233,7 +248,7 @@ def _table(outcome: Outcome, way: Way) -> Table:
 
 
 def command(
-    seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open, or until all is copied.")] = 25,
+    seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open, but for its waits.")] = 25,
     rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
     source: Annotated[Source, typer.Option(help="Which server is the source; the other one is the target.")] = (
         Source.MARIADB

@@ -14,17 +14,16 @@ from tidelock.adapters.api.commands import Commands, line
 from tidelock.adapters.api.failures import AWAY, NOT_NOW, ApiError
 from tidelock.adapters.api.fleet import Fleet
 from tidelock.adapters.api.jobs import Jobs as RunningJobs
+from tidelock.adapters.api.kept_lanes import KeptLanes
 from tidelock.adapters.api.openapi import document
 from tidelock.adapters.api.parameters import Parameters, Repaired
 from tidelock.adapters.api.roles import Holder
 from tidelock.adapters.api.routes import ROUTES, Route
 from tidelock.adapters.api.shown_feeds import shown_feed, with_config
-from tidelock.adapters.fleet.pages import asked
 from tidelock.adapters.fleet.supervisor import Wish
 from tidelock.adapters.process.command_answer import Run
 
 WISH_SECONDS: Final = 10.0
-MOST_LANES_BYTES: Final = 1 << 20
 _WISHES: Final[dict[str, Wish]] = {"start": "start", "stop": "stop", "restart": "restart"}
 
 
@@ -45,6 +44,7 @@ class Control:
     def __init__(self, fleet: Fleet, folder: Path, run: Run) -> None:
         """`folder`: of its own, for reports.  `run`: runs the commands."""
         self._fleet = fleet
+        self._lanes = KeptLanes(fleet)
         self._commands = Commands(fleet.tell, run)
         self._jobs = RunningJobs(folder, fleet.tell, run)
 
@@ -56,11 +56,11 @@ class Control:
             case "who":
                 return who_is(asked.who)
             case "feeds":
-                return feeds.shown_feeds(self._fleet)
+                return feeds.known_feeds(self._fleet)
             case "feed":
                 return await asyncio.to_thread(with_config, feeds.member(self._fleet, asked.place["feed"]))
             case "lanes":
-                return await self._lanes(asked)
+                return await self._lanes.page(feeds.member(self._fleet, asked.place["feed"]))
             case "read":
                 return await self._read(asked)
             case "act":
@@ -88,17 +88,6 @@ class Control:
             return told
         parts = msgspec.json.decode(told)
         return parts.get(route.part) if isinstance(parts, dict) else None
-
-    async def _lanes(self, question: Asked) -> Any:
-        one = feeds.member(self._fleet, question.place["feed"])
-        page = await asyncio.to_thread(asked, one.socket, "/lanes") if one.running else None
-        if page is None or len(page) > MOST_LANES_BYTES:
-            raise ApiError(AWAY, f"No process of {one.name} tells of its lanes: it does not run, or has just begun")
-        try:
-            msgspec.json.decode(page)
-        except msgspec.MsgspecError:
-            raise ApiError(AWAY, f"The process of {one.name} tells of its lanes what is no JSON") from None
-        return msgspec.Raw(page)
 
     async def _process(self, asked: Asked) -> ShownFeed:
         one = feeds.readable(self._fleet, asked.place["feed"])

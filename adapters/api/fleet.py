@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tidelock.adapters.api.answers import Feeds
-from tidelock.adapters.api.failures import UNKNOWN, ApiError
+from tidelock.adapters.api.failures import AWAY, UNKNOWN, ApiError
 from tidelock.adapters.api.shown_feeds import shown_feed
 from tidelock.adapters.fleet.member import Member
 from tidelock.adapters.fleet.supervisor import Wish
@@ -19,6 +19,10 @@ class Fleet(Protocol):
     @property
     def members(self) -> dict[Path, Member]:
         """The feeds, by their files."""
+
+    @property
+    def begun(self) -> bool:
+        """Tells whether the folder was read once: before, no feed is known, and any may be there."""
 
     @property
     def stopping(self) -> bool:
@@ -36,8 +40,15 @@ def shown_feeds(fleet: Fleet) -> Feeds:
     return Feeds(tuple(sorted(map(shown_feed, list(fleet.members.values())), key=lambda one: one.name)))
 
 
+def known_feeds(fleet: Fleet) -> Feeds:
+    """Returns all feeds, by name.  Raises ApiError where the folder was not read yet."""
+    _ready(fleet)
+    return shown_feeds(fleet)
+
+
 def member(fleet: Fleet, name: str) -> Member:
     """Returns a feed by its name, which is looked for among those that are known.  Raises ApiError."""
+    _ready(fleet)
     for one in list(fleet.members.values()):
         if one.name == name:
             return one
@@ -50,3 +61,8 @@ def readable(fleet: Fleet, name: str) -> Member:
     if one.file.feed is None:
         raise ApiError(409, f"Its file cannot be read as a feed: {one.file.problem}")
     return one
+
+
+def _ready(fleet: Fleet) -> None:
+    if not fleet.begun:
+        raise ApiError(AWAY, "`serve` has just begun, and has not read its folder yet: ask again")

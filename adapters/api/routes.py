@@ -91,8 +91,8 @@ ROUTES: Final = (
     ),
     Route(
         method="GET", path="/feeds/{feed}/lanes", does="lanes",
-        text="What the feed's process tells of its lanes and of changes that wait; 503 where it does not run, or does "
-        "not tell.",
+        text="What the feed's process tells of its lanes and of changes that wait; while it is busy, what it told "
+        "last, `age_seconds` ago. 503 where it does not run, or has told nothing yet.",
     ),
     _read("status", "status", "The feed as its target knows it."),
     _read("halt", "status", "Why the feed has halted, with the statement if one did; null: it has not.", part="halted"),

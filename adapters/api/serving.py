@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from tidelock.adapters.api.audit import Audit
 from tidelock.adapters.api.fleet import Fleet
 from tidelock.adapters.api.guard import Guard
+from tidelock.adapters.process.own_folder import own_folder
 from tidelock.adapters.web.listen_error import ListenError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def served(
     def serve() -> None:
         try:
             with (
-                tempfile.TemporaryDirectory(prefix="tidelock-jobs-") as reports,
+                own_folder("reports") as reports,
                 asyncio.Runner(loop_factory=lambda: loop) as runner,
             ):
-                runner.run(_serve(address, fleet, guard, Audit(folder), Path(reports), tls, port, stop))
+                runner.run(_serve(address, fleet, guard, Audit(folder), reports, tls, port, stop))
         except BaseException as error:
             if not port.done():
                 port.set_exception(error)

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import queue
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from tidelock.adapters.fleet.restarts import HALTED
 from tidelock.adapters.fleet.screen import Screen
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.own_folder import own_folder
 from tidelock.adapters.process.service_manager import ServiceManager
 
 TURN_SECONDS: Final = 0.5
@@ -35,7 +35,7 @@ Wish: TypeAlias = Literal["start", "stop", "restart"]
 
 
 class Supervisor:
-    """The fleet of one folder.  `members`: its feeds, by their files."""
+    """The fleet of one folder.  `members`: its feeds, by their files.  `begun`: the folder was read once."""
 
     def __init__(
         self, folder: Path, screen: Screen, *, terminal: bool, manager: ServiceManager | None = None
@@ -43,6 +43,7 @@ class Supervisor:
         """`terminal`: it is one's foreground command, and SIGHUP says that this was closed.  `manager`: is told how the
         fleet is."""
         self.members: dict[Path, Member] = {}
+        self.begun = False
         self._manager = manager or ServiceManager({})
         self._folder = Folder(folder)
         self._screen, self._terminal = screen, terminal
@@ -51,14 +52,15 @@ class Supervisor:
         self._looked = 0.0
         self._halts: dict[Path, HaltWatch] = {}
         self._tried: dict[Path, str] = {}  # the halt behind which a feed was started again last, in its words
-        self._sockets = tempfile.TemporaryDirectory(prefix="tidelock-serve-")
+        self._sockets = Path()
         self._made = 0
         self._pool = ThreadPoolExecutor(4)
 
     def run(self) -> int:
         """Runs until told to stop; returns the exit code.  Raises OSError where the folder cannot be read at first."""
-        with self._sockets, self._pool, self._heard():
+        with own_folder("sockets") as self._sockets, self._pool, self._heard():
             self._look()
+            self.begun = True
             self._manager.ready()
             try:
                 while not self._over():
@@ -123,7 +125,7 @@ class Supervisor:
 
     def _add(self, path: Path, file: FeedFile) -> None:
         self._made += 1
-        socket = Path(self._sockets.name) / f"{self._made}.socket"
+        socket = self._sockets / f"{self._made}.socket"
         self.members[path] = Member(file, socket, self._ended, self._said)
         if file.problem:
             self._say(file, file.problem)

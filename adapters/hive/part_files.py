@@ -7,7 +7,6 @@ files are where they belong; of another file system they are fetched to a scratc
 from __future__ import annotations
 
 import re
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pyarrow import compute, parquet
 
 from tidelock.adapters.hive.files import Files
 from tidelock.adapters.hive.manifest import Stored
+from tidelock.adapters.process.own_folder import own_folder
 
 FORMAT: Final = "parquet"
 _MOMENT: Final = pyarrow.timestamp("us")
@@ -94,8 +94,8 @@ class PartFiles:
         if local is not None:
             local.mkdir(parents=True, exist_ok=True)
             return _written(local / name, rows)
-        with tempfile.TemporaryDirectory(prefix="tidelock-part-") as scratch:
-            path = Path(scratch) / name
+        with own_folder("parts") as scratch:
+            path = scratch / name
             size = _written(path, rows)
             self._files.upload(path, f"{place}/{name}")
         return size
@@ -106,8 +106,8 @@ class PartFiles:
         if local is not None:
             yield local
             return
-        with tempfile.TemporaryDirectory(prefix="tidelock-part-") as scratch:
-            yield self._files.download(place, Path(scratch) / "part")
+        with own_folder("parts") as scratch:
+            yield self._files.download(place, scratch / "part")
 
 
 def local_path(place: str) -> Path | None:

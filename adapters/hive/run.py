@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,6 +37,7 @@ from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.table_form import KnownForms
+from tidelock.adapters.process.own_folder import own_folder
 from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
@@ -65,9 +65,9 @@ def run(feed: Feed, until_caught_up: bool, progress: Progress, manager: ServiceM
 
     Raises Missing, SparkFailed, SourceError, Broken, Taken.
     """
-    with opened(feed) as hive, tempfile.TemporaryDirectory(prefix="tidelock-spool-") as folder:
+    with opened(feed) as hive, own_folder("spools") as folder:
         hive.unstage()  # of a run that was killed
-        return asyncio.run(_watched(Follower(feed, hive, Path(folder), progress, manager), until_caught_up, manager))
+        return asyncio.run(_watched(Follower(feed, hive, folder, progress, manager), until_caught_up, manager))
 
 
 async def _watched(follower: Follower, until_caught_up: bool, manager: ServiceManager) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -19,7 +20,7 @@ from bench.harness.polling import Polling
 from bench.harness.rig import Said, tidelock
 
 COMMAND_SECONDS: Final = 240.0
-DONE_SECONDS: Final = 300.0
+DONE_SECONDS: Final = 600.0
 AGAIN_SECONDS: Final = 2.0
 KILL_SECONDS: Final = 12.0
 SAID_CHARACTERS: Final = 300
@@ -64,13 +65,13 @@ class Acts:
         return self._drop_table(feed) if GOES in feed.filters else self._add_table(feed)
 
     def _drop_table(self, feed: FleetFeed) -> str:
-        _until(lambda: tidelock("drop-table", str(feed.path), feed.table(GOES), "--apply", seconds=COMMAND_SECONDS),
+        until_done(lambda: tidelock("drop-table", str(feed.path), feed.table(GOES), "--apply", seconds=COMMAND_SECONDS),
                lambda: not feed.takes(GOES))  # fmt: skip
         del feed.filters[GOES]
         return f"without {GOES}"
 
     def _add_table(self, feed: FleetFeed) -> str:
-        _until(lambda: tidelock("add-table", str(feed.path), feed.table(GOES), "--apply", seconds=COMMAND_SECONDS),
+        until_done(lambda: tidelock("add-table", str(feed.path), feed.table(GOES), "--apply", seconds=COMMAND_SECONDS),
                lambda: feed.takes(GOES))  # fmt: skip
         feed.filters[GOES] = ""
         return f"with {GOES}"
@@ -82,7 +83,7 @@ class Acts:
         feed.filters[table] = after = self._rng.choice([one for one in FILTERS if one != before])
         self._edit(feed)
         if not before:
-            _until(lambda: tidelock("copy", str(feed.path), "--table", feed.table(table), "--yes",
+            until_done(lambda: tidelock("copy", str(feed.path), "--table", feed.table(table), "--yes",
                                     seconds=COMMAND_SECONDS))  # fmt: skip
         return f"{table}: {before or 'all'} -> {after or 'all'}"
 
@@ -93,7 +94,7 @@ class Acts:
 
     def _edit(self, feed: FleetFeed) -> None:
         new = str(feed.wanted())
-        _until(lambda: tidelock("edit", str(feed.path), new, "--apply", seconds=COMMAND_SECONDS))
+        until_done(lambda: tidelock("edit", str(feed.path), new, "--apply", seconds=COMMAND_SECONDS))
 
     # ------------------------------------------------------------------ at the folder
 
@@ -190,13 +191,22 @@ class Acts:
             time.sleep(AGAIN_SECONDS / 2)
 
 
-def _until(command: Callable[[], Said], done: Callable[[], bool] = lambda: False) -> None:
+def until_done(command: Callable[[], Said], done: Callable[[], bool] = lambda: False) -> None:
     """Runs a command until it says that it is done, or `done` says so.  Raises Failed."""
     deadline = time.monotonic() + DONE_SECONDS
-    while (said := command()).code and not done():
+    while (refused := _refused(command)) and not done():
         if time.monotonic() > deadline:
-            raise Failed(f"exit code {said.code}: {(said.err or said.out)[-SAID_CHARACTERS:]}")
+            raise Failed(refused)
         time.sleep(AGAIN_SECONDS)
+
+
+def _refused(command: Callable[[], Said]) -> str:
+    """Runs a command; returns why it was not done, '' where it was.  One that takes too long was ended."""
+    try:
+        said = command()
+    except subprocess.TimeoutExpired as error:
+        return f"it was ended: {error}"
+    return f"exit code {said.code}: {(said.err or said.out)[-SAID_CHARACTERS:]}" if said.code else ""
 
 
 class Kills(Polling):

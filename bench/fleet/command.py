@@ -25,7 +25,8 @@ def command(
     keep: Annotated[bool, typer.Option(help="Write the result into bench/results.")] = True,
     logs: Annotated[Path | None, typer.Option(help="An empty folder for feeds and what serve says.")] = None,
 ) -> int:
-    """Run a fleet under acts of operators, kills and random requests; exit code 3 if anything speaks against it."""
+    """Run a fleet under acts of operators, kills and random requests; exit code 3 if anything speaks against it.
+    Ctrl-C ends it early, and judges what was seen."""
     result = run(feeds, minutes, seed, rate, kill, logs, RESULTS if keep else None)
     print(result)
     return FAILED if result.faults else 0

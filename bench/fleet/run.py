@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import random
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -159,11 +161,16 @@ class Fleet:
         return [[feed for feed in self._feeds if feed.rig.source is source] for source in sources.values()]
 
     def _strike(self, acts: Acts, begun: float, minutes: float) -> None:
-        """Until the time is over: one act after the other, in shuffled decks; `serve` is killed in the first part."""
+        """Until the time is over, or Ctrl-C: one act after the other, in shuffled decks; `serve` is killed in the first
+        part."""
+        with _interrupted() as told:
+            self._strike_until(told, acts, begun, minutes)
+
+    def _strike_until(self, told: threading.Event, acts: Acts, begun: float, minutes: float) -> None:
         busy = [feed for feed in self._feeds if not feed.calm]
         deck: list[str] = []
         dues = [begun + minutes * 60 * FIRST_PART * (n + 1) / SERVE_KILLS for n in range(SERVE_KILLS)]
-        while time.monotonic() < begun + minutes * 60:
+        while time.monotonic() < begun + minutes * 60 and not told.is_set():
             if dues and time.monotonic() >= dues[0]:
                 del dues[0]
                 self._serving.kill()
@@ -212,6 +219,17 @@ class Fleet:
     def _violations(self) -> int:
         targets = {id(feed.rig.target): feed.rig for feed in reversed(self._feeds)}  # the first rig counts all
         return sum(rig.unique_violations() for rig in targets.values())
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Gives what Ctrl-C sets inside the block, so that an act is done before the run ends early."""
+    told = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: told.set())
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _equal(feed: FleetFeed) -> bool:

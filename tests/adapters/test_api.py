@@ -31,7 +31,7 @@ class Fleet:
     """Feeds of a folder, whose processes are not started; what was wanted of them is kept."""
 
     def __init__(self, folder: Path) -> None:
-        self.stopping = False
+        self.begun, self.stopping = True, False
         self.told: list[str] = []
         self.wanted: list[tuple[str, Wish]] = []
         files = Folder(folder).look()
@@ -141,6 +141,19 @@ async def test_errors_are_sentences_as_json(folder: Path) -> None:
             assert found == status and words in told["error"], (path, found, told)
         async with client.session.get(client.url("/api/v1/feeds/shop/failed-rows/retry")) as answer:
             assert answer.headers["Allow"] == "POST"
+
+
+async def test_before_its_folder_was_read_no_feed_is_said_to_be_missing(folder: Path) -> None:
+    """Whoever resumes a feed just then would believe that there is none."""
+    fleet = Fleet(folder)
+    fleet.begun, known, fleet.members = False, fleet.members, {}
+    async with serving(folder, fleet, Tokens(token_file(folder))) as client:
+        for method, path in (("GET", "/feeds"), ("GET", "/feeds/shop"), ("POST", "/feeds/shop/resume")):
+            status, told = await client.ask(method, f"/api/v1{path}", {} if method == "POST" else None, BEARER)
+            assert status == 503 and "just begun" in told["error"], (path, status, told)
+        fleet.begun, fleet.members = True, known
+        assert (await client.ask("GET", "/api/v1/feeds/shop", None, BEARER))[0] == 200
+        assert (await client.ask("GET", "/api/v1/feeds/none", None, BEARER))[0] == 404
 
 
 async def test_who_has_no_token_may_look_from_here_alone(folder: Path) -> None:

@@ -12,11 +12,15 @@ import pytest
 from bench.harness.rig import Rig, until
 from bench.harness.served import TOKEN, served
 from bench.harness.servers import Server
+from tidelock.adapters.api.openapi import document
+from tidelock.adapters.api.routes import ROUTES
 
 pytestmark = pytest.mark.proof
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-api" / "bin" / "schemathesis"
 EXAMPLES = 8
+COSTLY_EXAMPLES = 3
+"""Of a request that runs a command, which takes a second and more of a processor."""
 SECONDS = 60.0
 CONFIG = """\
 headers = {{ Authorization = "Bearer {token}" }}
@@ -33,12 +37,24 @@ max-examples = {examples}
 deterministic = true
 database = "none"
 
+[[operations]]
+include-operation-id = {costly}
+
+[operations.generation]
+max-examples = {costly_examples}
+
 [checks]
 enabled = true
 
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "4xx", "503"]
 """
+
+
+def costly() -> list[str]:
+    """Returns the ids of requests that run a command."""
+    paths = document()["paths"]
+    return [paths[route.path][route.method.lower()]["operationId"] for route in ROUTES if route.command]
 
 
 @pytest.mark.timeout(3000)
@@ -56,7 +72,11 @@ def test_what_is_answered_is_what_the_document_says(
         rig.at_source("INSERT INTO t VALUES (1, 500), (2, 2)")
         until(lambda: api.failed_rows() == 1, "a failed row", SECONDS)
         config = tmp_path / "schemathesis.toml"
-        config.write_text(CONFIG.format(token=TOKEN, feed=rig.name, examples=EXAMPLES))
+        config.write_text(
+            CONFIG.format(
+                token=TOKEN, feed=rig.name, examples=EXAMPLES, costly=costly(), costly_examples=COSTLY_EXAMPLES
+            )
+        )
         command = [str(PROGRAM), "--config-file", str(config), "run", f"{api.place}/openapi.json"]
         environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "120"}
         done = subprocess.run(

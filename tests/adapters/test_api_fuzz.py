@@ -40,6 +40,7 @@ SAID = (b"", b"[]", b'{"halted": null, "copies": []}', b"null", b"3", b"\xff", b
 class Fleet:
     """Feeds whose processes are not started."""
 
+    begun = True
     stopping = False
 
     def __init__(self, folder: Path) -> None:

@@ -269,3 +269,26 @@ def test_all_feeds_of_a_folder_run_and_end_with_it(rigs: list[Rig], tmp_path: Pa
         process.stop()
     assert process.code(1.0) == 0, said.read_text()
     assert said.read_text().splitlines()[-1] == f"{one.name}: ended"
+
+
+def test_a_serve_that_was_killed_leaves_no_folder_once_the_next_has_begun(tmp_path: Path) -> None:
+    scratch, folder, said = tmp_path / "scratch", tmp_path / "feeds", tmp_path / "said"
+    scratch.mkdir()
+    folder.mkdir()
+
+    def begun() -> Process:
+        address = f"127.0.0.1:{free_port()}"
+        process = Process(
+            ["serve", str(folder), "--http", address], said, environment={"TMPDIR": str(scratch)}
+        )
+        until(lambda: f"console at http://{address}/" in said.read_text(), "the console's address", SECONDS)
+        until(lambda: kinds() == ["reports", "sockets"], "its folders alone", SECONDS)
+        return process
+
+    def kinds() -> list[str]:
+        return sorted(one.name.split("-")[1] for one in scratch.glob("tidelock-*"))
+
+    begun().kill()
+    assert kinds() == ["reports", "sockets"], "nobody was there to remove them"
+    begun().stop()
+    assert kinds() == []

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from bench.chaos.memory import WARM_SECONDS
+from bench.fleet import acts
 from bench.fleet.held import Handles, judged
 from bench.fleet.requests import HELD, Requests
-from bench.fleet.result import SHORT, unasked
-from bench.fleet.run import run
+from bench.fleet.result import SHORT, Result, unasked
+from bench.fleet.run import Fleet, run
 from bench.fleet.serving import below
-from bench.harness.rig import until
+from bench.harness.rig import Said, until
 from bench.outcome import read
 from bench.shown import told
 from tidelock.adapters.api.routes import ROUTES
@@ -74,6 +81,67 @@ def test_processes_below_one_are_found_with_those_below_them(tmp_path: Path) -> 
         assert parent.stdin is not None
         parent.stdin.close()
     assert not list(below(parent.pid))
+
+
+def test_a_command_that_takes_too_long_is_tried_again_and_kept_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.fleet.acts.AGAIN_SECONDS", 0.0)
+    ends = iter([subprocess.TimeoutExpired("copy", 240.0), Said(1, "", "not now"), Said(0, "", "")])
+
+    def command() -> Said:
+        end = next(ends)
+        if isinstance(end, subprocess.TimeoutExpired):
+            raise end
+        return end
+
+    acts.until_done(command)
+    assert not list(ends)
+    monkeypatch.setattr("bench.fleet.acts.DONE_SECONDS", -1.0)
+    with pytest.raises(acts.Failed, match="timed out after 240"):
+        acts.until_done(tidelock_that_waits)
+
+
+def tidelock_that_waits() -> Said:
+    raise subprocess.TimeoutExpired("copy", 240.0)
+
+
+def test_the_words_that_are_kept_are_those_of_the_figures_that_are_kept() -> None:
+    kept = read("fleet")
+    assert kept is not None
+    result = msgspec.convert(kept["result"], Result)
+    words = result.shown({})
+    assert kept["met"] == (not result.faults)
+    for part in ("title", "text"):
+        assert kept["shown"][part] == words[part]
+
+
+@pytest.mark.parametrize(("minutes", "words"), [(5.0, SHORT), (20.0, "Met, for 20 of the 60 minutes."), (61.0, "Met.")])
+def test_a_run_that_is_shorter_than_was_asked_for_says_so(minutes: float, words: str) -> None:
+    kept = read("fleet")
+    assert kept is not None
+    result = dataclasses.replace(msgspec.convert(kept["result"], Result), minutes=minutes)
+    assert result.shown({})["text"].endswith(words)
+
+
+def test_ctrl_c_lets_an_act_be_done_and_ends_the_run_early() -> None:
+    done: list[str] = []
+
+    class Once:
+        """Acts, of which the first is when somebody presses Ctrl-C."""
+
+        kinds: Sequence[str] = ("an act",)
+
+        def do(self, kind: str, feed: object) -> str:
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(kind)
+            return "done"
+
+    serving = SimpleNamespace(look=lambda: "")
+    busy = SimpleNamespace(name="one", calm=False)
+    fleet = Fleet(serving, [busy], random.Random(1))  # type: ignore[arg-type,list-item]
+    fleet._strike(Once(), time.monotonic(), 60.0)  # type: ignore[arg-type]
+    assert done == ["an act"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.proof

@@ -64,7 +64,7 @@ export function lanesPage(root, name) {
       const words = told.total_waiting
         ? `${counted(told.total_waiting, "run")} of rows wait for a commit of another lane; the first are shown.`
         : "No lane waits for another.";
-      say(total, words);
+      say(total, told.age_seconds ? `${words} This was so ${told.age_seconds} s ago: its process is busy.` : words);
       lanes.update(told.lanes, "It has no lanes yet.");
       waits.update(unique(told.waits), "Nobody waits.");
       hottest.update(told.hottest.slice(0, MOST_KEYS), "No key is waited for.");

@@ -149,12 +149,14 @@ class Workload(abc.ABC):
         stop: threading.Event | None = None,
         progress: Callable[[int], object] | None = None,
         patience: float = 0.0,
+        hold: Callable[[], float] | None = None,
     ) -> Counts:
         """Commit `changes` row changes at the source, at most `rate` a second, until done or `stop` is set.
 
         `endpoint`: a URL with a database, a session, or a PyMySQL connection opened with MULTI_STATEMENTS.
         `progress`: called after each packet with the changes made so far.  `patience`: seconds for which a transaction
-        is sent again that the server refuses, as others write there too; each is a packet then.
+        is sent again that the server refuses, as others write there too; each is a packet then.  `hold`: called before
+        each packet; returns for how many seconds it has held it up, which are not made up for.
         """
         opened = MySqlSession(endpoint) if isinstance(endpoint, pymysql.Connection) else endpoint
         session, close = connection(opened)
@@ -163,13 +165,15 @@ class Workload(abc.ABC):
         if patience:
             packet_changes = 1
         counts, begun = Counts(), time.monotonic()
+        held = 0.0
         try:
             for packet in _packets(self.transactions(changes, seed), packet_changes):
+                held += hold() if hold else 0.0
                 _send(session, render(packet), patience)
                 counts.add(packet)
                 if progress:
                     progress(counts.changes)
-                if _paused(begun, counts.changes, rate, stop):
+                if _paused(begun + held, counts.changes, rate, stop):
                     break
         finally:
             close()
