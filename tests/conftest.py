@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +118,7 @@ def place(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def in_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Servers' files are in memory, but for the proofs: these fill gigabytes."""
-    with nullcontext() if "proof" in request.config.option.markexpr.replace("not proof", "") else files_in_memory():
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def fork_server(in_memory: None) -> Iterator[None]:
+def fork_server() -> Iterator[None]:
     """Commands come from a process that has imported the product, which is started when first asked for."""
     with use_fork_server():
         yield
@@ -262,19 +256,33 @@ def own_servers() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def make_mariadb(own_servers: ExitStack) -> Callable[..., MariaDb]:
+def make_server(own_servers: ExitStack, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Makes a server of a kind that goes with the test.  Its files are in memory, but for those of proofs, which may
+    fill gigabytes, and where a disk is what matters (`on_disk`)."""
+    small = request.node.get_closest_marker("proof") is None
+
+    def make(kind: Callable[..., Any], *, on_disk: bool = False, **options: Any) -> Any:
+        with files_in_memory() if small and not on_disk else nullcontext():
+            server = kind(**options)
+        return own_servers.enter_context(server)
+
+    return make
+
+
+@pytest.fixture
+def make_mariadb(make_server: Callable[..., Any]) -> Callable[..., MariaDb]:
     """`make_mariadb(extra=["--max-binlog-size=1M"], durable=True)`: a running server of the test's own."""
-    return lambda **options: own_servers.enter_context(MariaDb(**options))
+    return partial(make_server, MariaDb)
 
 
 @pytest.fixture
-def make_mysql(own_servers: ExitStack) -> Callable[..., MySql]:
-    return lambda **options: own_servers.enter_context(MySql(**options))
+def make_mysql(make_server: Callable[..., Any]) -> Callable[..., MySql]:
+    return partial(make_server, MySql)
 
 
 @pytest.fixture
-def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
-    return lambda **options: own_servers.enter_context(Postgres(**options))
+def make_postgres(make_server: Callable[..., Any]) -> Callable[..., Postgres]:
+    return partial(make_server, Postgres)
 
 
 @pytest.fixture

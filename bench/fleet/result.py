@@ -121,9 +121,10 @@ class Result:
     def _met(self) -> str:
         if self.minutes < JUDGED_MINUTES:
             return SHORT
-        if self.minutes < ASKED_MINUTES:
-            return f"Met, for {self.minutes:.0f} of the {ASKED_MINUTES} minutes."
-        return "Met."
+        young = ", ".join(memory.name for memory in self.memory if not memory.lives)
+        unjudged = f" Memory within a life is not judged: no life of {young} was long enough." if young else ""
+        part = f", for {self.minutes:.0f} of the {ASKED_MINUTES} minutes" if self.minutes < ASKED_MINUTES else ""
+        return f"Met{part}.{unjudged}"
 
     def __str__(self) -> str:
         return "\n".join(

@@ -96,23 +96,26 @@ def _strike(blows: Blows, network: Network, rng: random.Random, minutes: float) 
         at = time.monotonic()
         what = blows.strike(kind)
         over = time.monotonic()
-        flowing = {edge: _flows(feed, over) for edge, feed in network.feeds.items()}
-        struck.append(Blow(round(at - begun, 1), kind, what, round(over - at, 1), flowing))
+        struck.append(Blow(round(at - begun, 1), kind, what, round(over - at, 1), _flowing(network, over)))
         print(struck[-1], flush=True)
         time.sleep(rng.uniform(0.5, LONGEST_PAUSE_SECONDS))
     return struck
 
 
-def _flows(feed: Direction, since: float) -> float | None:
-    """Returns seconds from `since` until the feed has stored a new checkpoint; None: too long."""
-    before = _checkpoint(feed)
-    while time.monotonic() < since + FLOW_SECONDS:
-        now = _checkpoint(feed)
-        if before and now and now != before:
-            return round(time.monotonic() - since, 1)
-        before = before or now
+def _flowing(network: Network, since: float) -> dict[str, float | None]:
+    """Returns by edge the seconds from `since` until its feed has stored a new checkpoint; None: too long.
+
+    All edges are looked at in turns: one that takes long leaves the others their time."""
+    before = {edge: _checkpoint(feed) for edge, feed in network.feeds.items()}
+    found: dict[str, float | None] = dict.fromkeys(before)
+    while None in found.values() and time.monotonic() < since + FLOW_SECONDS:
+        for edge in [edge for edge, seconds in found.items() if seconds is None]:
+            now = _checkpoint(network.feeds[edge])
+            if before[edge] and now and now != before[edge]:
+                found[edge] = round(time.monotonic() - since, 1)
+            before[edge] = before[edge] or now
         time.sleep(POLL_SECONDS)
-    return None
+    return found
 
 
 def _checkpoint(feed: Direction) -> str:

@@ -96,12 +96,12 @@ STATEMENTS = (
         "locks-of-the-old-keys",
         """
         @ BindingLocks._lock_by
-        - keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
+        - keys = compile_keys(binding, self._space, self._tables, table_shared=shared, alone=alone)
         + from msgspec.structs import replace
         + first = vars(self).setdefault("first", {}).setdefault(binding.name, binding.target)
         + known = tuple(unique for unique in binding.target.uniques if unique in first.uniques)
         + as_it_was = Binding(binding.number, binding.shape, replace(binding.target, uniques=known))
-        + keys = compile_keys(as_it_was, self._space, self._tables, table_shared=shared)
+        + keys = compile_keys(as_it_was, self._space, self._tables, table_shared=shared, alone=alone)
         """,
         "rows behind a statement are locked by the keys of before it",
         worlds="altering",

@@ -9,8 +9,8 @@ PARTIAL = (
         "unseen-value-locks-nothing",
         """
         @ compile_keys
-        - serial_reason(table) or _unlogged_unique(binding) or unseen_reason(binding)
-        + serial_reason(table) or _unlogged_unique(binding)
+        - serial_reason(table) or _unlogged_unique(binding) or unseen_reason(binding) or alone
+        + serial_reason(table) or _unlogged_unique(binding) or alone
         """,
         "delete(1), insert(2, lucy) run side by side, though row 1 had lucy",
         row=30,

@@ -37,6 +37,10 @@ ASIDE = {
 }  # fmt: skip
 
 
+# Findings of a run's own check, before it begins.
+FOUND_FIRST = (("feed-scaled-out",), ("tables-changed",))
+
+
 def test_the_page_is_made_of_the_tables() -> None:
     page = ROOT / "docs/reference/halts.md"
     assert page.read_text() == reference(), "python -m tidelock.adapters.reference.halts > docs/reference/halts.md"
@@ -91,7 +95,7 @@ def test_every_line_of_the_page_is_of_a_halt() -> None:
     for halt in ALL:
         for word in halt.words or ("",):
             of = [text for _, kind, text in made if kind in halt.kinds and word in text]
-            assert of or halt.kinds == ("feed-scaled-out",), f"nothing says {word!r} of {halt.kinds}"
+            assert of or halt.kinds in FOUND_FIRST, f"nothing says {word!r} of {halt.kinds}"
 
 
 def test_every_test_of_the_page_is_there() -> None:

@@ -16,7 +16,6 @@ from bench.harness import recorder
 from bench.harness.recorder import Recorder
 from bench.harness.rig import Rig, Work, kill_at_random, until
 from bench.harness.servers import MariaDb, Postgres, Server
-from bench.harness.servers.place import files_in_memory
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
@@ -211,8 +210,7 @@ def test_a_mysql_target_that_forgets_its_last_commits_in_a_crash(
 ) -> None:
     """Its log reaches the disk only when something else makes it; the feed goes on by itself, from what is there."""
     lazy = ["--innodb-flush-log-at-trx-commit=0", "--innodb-flush-log-at-timeout=2700", "--skip-log-bin"]
-    with files_in_memory(False):  # MariaDB maps a log in memory, which then outlives it
-        target = make_mariadb(extra=lazy)
+    target = make_mariadb(extra=lazy, on_disk=True)  # it maps a log that is in memory, which then outlives it
     rig = make_rig(mariadb, target, "lazy", lanes=2)
     rig.table("t", "id int PRIMARY KEY, v int UNIQUE")
     process = rig.run()

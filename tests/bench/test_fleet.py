@@ -114,11 +114,22 @@ def test_the_words_that_are_kept_are_those_of_the_figures_that_are_kept() -> Non
         assert kept["shown"][part] == words[part]
 
 
-@pytest.mark.parametrize(("minutes", "words"), [(5.0, SHORT), (20.0, "Met, for 20 of the 60 minutes."), (61.0, "Met.")])
-def test_a_run_that_is_shorter_than_was_asked_for_says_so(minutes: float, words: str) -> None:
+@pytest.mark.parametrize(
+    ("minutes", "lives", "words"),
+    [
+        (5.0, 1, SHORT),
+        (20.0, 1, "Met, for 20 of the 60 minutes."),
+        (20.0, 0, "Met, for 20 of the 60 minutes. Memory within a life is not judged: no life of run was long enough."),
+        (61.0, 1, "Met."),
+    ],
+)
+def test_a_run_that_is_shorter_than_was_asked_for_says_so(minutes: float, lives: int, words: str) -> None:
     kept = read("fleet")
     assert kept is not None
-    result = dataclasses.replace(msgspec.convert(kept["result"], Result), minutes=minutes)
+    result = msgspec.convert(kept["result"], Result)
+    (one, *_) = result.memory
+    memory = [dataclasses.replace(one, slope=0.0, life_growth=0.0, lives=lives, name="run")]
+    result = dataclasses.replace(result, minutes=minutes, memory=memory)
     assert result.shown({})["text"].endswith(words)
 
 

@@ -46,13 +46,13 @@ _in_memory = False
 
 
 @contextmanager
-def files_in_memory(wanted: bool = True) -> Iterator[None]:
-    """Have servers that are made within keep their files in memory, as long as there is plenty of it; or on the disk.
+def files_in_memory() -> Iterator[None]:
+    """Have servers that are made within keep their files in memory, as long as there is plenty of it.
 
     To make a database is to copy hundreds of small files: on a disk that takes a fifth of the processor time of tests.
     """
     global _in_memory
-    before, _in_memory = _in_memory, wanted
+    before, _in_memory = _in_memory, True
     try:
         yield
     finally:

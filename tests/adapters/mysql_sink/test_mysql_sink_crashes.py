@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from bench.harness.servers.place import files_in_memory
 from tests.adapters.mysql_sink.sink_target import ID_U_X, SOLE_UNIQUE, Target
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.engine.model.errors import ErrorKind
@@ -24,8 +23,8 @@ RELAXED = [
 @pytest.fixture(params=["make_mariadb", "make_mysql"])
 async def relaxed(request: pytest.FixtureRequest) -> AsyncIterator[Target]:
     """Its commits reach the disk only when something else makes it write, so that a crash loses some."""
-    with files_in_memory(False):  # MariaDB maps a log in memory, which then outlives it
-        target = Target(request.getfixturevalue(request.param)(extra=RELAXED))
+    # MariaDB maps a log that is in memory, which then outlives it.
+    target = Target(request.getfixturevalue(request.param)(extra=RELAXED, on_disk=True))
     yield target
     for sink in target.sinks:
         await sink.close()
