@@ -17,8 +17,9 @@ CASES = [
     ("ALTER TABLE t DEFAULT CHARSET ascii, MODIFY b varchar(9) CHARACTER SET latin1", "passed", ""),
     ("ALTER TABLE t COMMENT 'ENGINE=BLACKHOLE CHARSET ascii', MODIFY b varchar(9)", "passed", ""),
     ("ALTER TABLE t ENGINE=InnoDB ROW_FORMAT=DYNAMIC ENGINE=BLACKHOLE, ADD c int", "halts", "ENGINE BLACKHOLE"),
-    ("ALTER TABLE t ADD d int AS (a + 1) STORED", "halts", "would have run ALTER TABLE `shop`.`t` ADD COLUMN `d` int)"),
-    ("ALTER TABLE t ADD n int, ADD d varchar(9) GENERATED ALWAYS AS (b) VIRTUAL FIRST", "halts", "d is computed"),
+    ("ALTER TABLE t ADD d int AS (a + 1) STORED", "applied", "ADD COLUMN `d` int DEFAULT ((`a` + 1))"),
+    ("ALTER TABLE t ADD d char(32) AS (MD5(b))", "halts", "would have run ALTER TABLE `shop`.`t` ADD COLUMN `d`"),
+    ("ALTER TABLE t ADD n int, ADD d char(9) GENERATED ALWAYS AS (LEFT(b, 9)) VIRTUAL FIRST", "halts", "d is computed"),
 ]
 
 
