@@ -26,7 +26,7 @@ from tidelock.simulations.model import Table, Violation
 from tidelock.simulations.session import Session
 
 _Outcome: TypeAlias = tuple[list[Decided], list[bytes | None], Mapping[TableName, Mapping[Token, Row]]]
-"""What was decided, what lost, and the tables' rows."""
+"""Decisions, the rows that lost, and the rows of all tables."""
 
 
 class Concluded:

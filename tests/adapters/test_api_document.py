@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / ".venv-api" / "bin" / "schemathesis"
 EXAMPLES = 8
 COSTLY_EXAMPLES = 3
-"""Of a request that runs a command, which takes a second and more of a processor."""
+"""Examples for a request that runs a command: it takes a second and more of a processor."""
 SECONDS = 60.0
 CONFIG = """\
 headers = {{ Authorization = "Bearer {token}" }}

@@ -1,4 +1,4 @@
-"""What a halt says of a replica identity that was changed, followed to its end."""
+"""The advice of a halt about a replica identity that was changed, followed to its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tidelock repair` says of rows while their merge commits: that of before, or that of after, nothing between."""
+"""Rows under repair whose merge commits as they are looked at: told as before it, or as behind it, nothing between."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def values(rig: Rig, asked: str) -> list[str]:
 
 
 def test_a_dropped_database_takes_the_tables_that_came_from_it(rig: Rig) -> None:
-    """Those that the target has for itself stay, and the database that is made anew is followed."""
+    """Tables that the target has for itself stay, and the database that is made anew is followed."""
     rig.table("account", "id int PRIMARY KEY, v int")
     rig.table("child", CHILD)
     rig.at_target("CREATE TABLE own (id int PRIMARY KEY)", "INSERT INTO own VALUES (1)")

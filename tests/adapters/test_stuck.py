@@ -1,4 +1,4 @@
-"""What is told of tasks that wait where a process should have ended."""
+"""Tasks that wait where a process should have ended: each is told with its calls."""
 
 import asyncio
 from collections.abc import AsyncIterator
