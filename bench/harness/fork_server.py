@@ -31,6 +31,7 @@ from typing import Final
 
 import tidelock.adapters
 import tidelock.engine
+import tidelock.simulations
 from bench.harness.forked import Forked
 from tidelock.adapters.process.child import Child, Started, in_new_interpreter
 
@@ -65,7 +66,7 @@ def main() -> None:
 
 def import_product() -> None:
     """Imports all that any command imports, also late."""
-    for package in (tidelock.adapters, tidelock.engine):
+    for package in (tidelock.adapters, tidelock.engine, tidelock.simulations):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(NOT_NEEDED):
                 importlib.import_module(module.name)

@@ -20,6 +20,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from bench.harness.rig import tidelock as ended
 from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters import cli
 from tidelock.adapters.bookkeeping.tables import create_statements
@@ -38,15 +39,8 @@ Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def tidelock(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tidelock", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ended(*map(str, arguments), environment=environment, seconds=60)
+    return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
 
 @pytest.mark.parametrize("words", [("check",), ("init",), ("run",), ("worker",), ("status",)])
@@ -294,6 +288,7 @@ def test_bad_yaml_names_the_line_and_the_nearest_key(tmp_path: Path) -> None:
     assert (done.returncode, "sorce" in json.loads(done.stderr)["error"]) == (2, True)
 
 
+@pytest.mark.usefixtures("own_interpreters")
 def test_help_goes_to_stdout_and_the_bare_command_shows_it() -> None:
     done = tidelock("--help")
     assert (done.returncode, done.stderr) == (0, "")

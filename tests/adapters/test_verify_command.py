@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig, until
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 
 DIFFERENT = 3
@@ -36,15 +36,8 @@ def test_the_command_writes_its_reports_and_exits_3(
 
 
 def command(*words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tidelock", *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=COMMAND_SECONDS,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
+    done = tidelock(*words, environment=environment, seconds=COMMAND_SECONDS)
+    return subprocess.CompletedProcess(words, done.code, done.out, done.err)
 
 
 def test_a_table_that_the_target_lacks_is_named(make_rig: Callable[..., Rig], mariadb: Server, mysql: Server) -> None:

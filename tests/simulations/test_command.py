@@ -1,9 +1,7 @@
 """`tidelock simulate` as people run it; and what it does with worlds that fail."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.harness.rig import tidelock
 from tidelock.simulations import command, kept, report
 from tidelock.simulations.campaign import Failure, Tally
 from tidelock.simulations.command import ENOUGH, Search
@@ -27,15 +26,8 @@ SMALL = replace(draw(0), changes=8)
 
 
 def simulate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tidelock", "simulate", *map(str, arguments)],
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = tidelock("simulate", *map(str, arguments), environment={"COLUMNS": "80"}, seconds=240)
+    return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
 
 class Worlds:
@@ -205,10 +197,8 @@ def test_a_run_is_told_and_its_journal_replays(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("The plan of seed 3, schedule 3\n")
     assert "\nOwner 1\n" in done.stdout and "\nWhat held at every commit" in done.stdout
-    again = subprocess.run(
-        [sys.executable, "-m", "tidelock", "replay", path], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "taken over: epoch 1" in again.stdout
+    again = tidelock("replay", str(path))
+    assert again.code == 0 and "taken over: epoch 1" in again.out
 
 
 def test_a_recorded_log_makes_worlds(tmp_path: Path) -> None:
