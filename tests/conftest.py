@@ -29,6 +29,7 @@ from bench.harness.servers.place import files_in_memory
 from bench.harness.servers.shared_kafka import shared_kafka
 from bench.harness.servers.spark_classes import java_options
 from bench.harness.workers import Workers
+from tests.shared_servers import SharedServer, shared
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.spark.session import session
 
@@ -41,7 +42,6 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-LOG_BYTES = 2 << 20
 SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables are
 
 # Whoever ignores it hands that on to what he starts, and a feed under `nohup` goes on when its terminal closes.
@@ -139,54 +139,55 @@ def own_interpreters(fork_server: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def mariadb(long_lived: list[Server]) -> Iterator[MariaDb]:
-    with MariaDb() as server:
-        long_lived.append(server)
-        yield server
-        long_lived.remove(server)
-
-
-@pytest.fixture(scope="session")
-def long_lived() -> list[Server]:
+def shared_servers() -> list[SharedServer]:
     return []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def logs_of_the_module(shared_servers: list[SharedServer]) -> Iterator[None]:
+    yield
+    for server in shared_servers:
+        server.between_modules()
+
+
 @pytest.fixture(autouse=True)
-def short_log(long_lived: list[Server]) -> None:
-    """Begin a test with a short file of the log, on a server that many share.
-
-    Each start of a feed reads the file where it stands from the beginning (`adapters.mysql.binlog.positions`).
-    """
-    for server in long_lived:
-        if max(server.data.glob("binlog.0*")).stat().st_size > LOG_BYTES:
-            server.execute("FLUSH BINARY LOGS")
+def databases_of_the_test(shared_servers: list[SharedServer]) -> Iterator[None]:
+    for server in shared_servers:
+        server.begin()
+    yield
+    for server in shared_servers:
+        server.end()
 
 
 @pytest.fixture(scope="session")
-def mysql(long_lived: list[Server]) -> Iterator[MySql]:
-    with MySql() as server:
-        long_lived.append(server)
+def mariadb(shared_servers: list[SharedServer]) -> Iterator[Server]:
+    with shared(MariaDb, shared_servers) as server:
         yield server
-        long_lived.remove(server)
 
 
 @pytest.fixture(scope="session")
-def other_mysql() -> Iterator[MySql]:
+def mysql(shared_servers: list[SharedServer]) -> Iterator[Server]:
+    with shared(MySql, shared_servers) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def other_mysql(shared_servers: list[SharedServer]) -> Iterator[Server]:
     """A target for feeds from `mysql`."""
-    with MySql() as server:
+    with shared(MySql, shared_servers) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    with Postgres() as server:
+def postgres(shared_servers: list[SharedServer]) -> Iterator[Server]:
+    with shared(Postgres, shared_servers) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres_source() -> Iterator[Postgres]:
+def postgres_source(shared_servers: list[SharedServer]) -> Iterator[Server]:
     """A source for feeds to `postgres`."""
-    with Postgres() as server:
+    with shared(Postgres, shared_servers) as server:
         yield server
 
 

@@ -38,7 +38,7 @@ class Node:
         postgres = isinstance(server, Postgres)
         self.database = f"{schema}_{site}" if postgres else ""
         with contextlib.closing(connect(server.url())) as admin:
-            admin.send(f"CREATE DATABASE {self.database or schema}")
+            admin.send(server.create_database(self.database or schema))
         with contextlib.closing(connect(self.url)) as owner:
             owner.send(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         self._session = self.connect()

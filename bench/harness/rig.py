@@ -103,7 +103,7 @@ class Rig:
 
     def _source_made(self) -> Session:
         made = connect(self.source.url())
-        made.send(f"CREATE DATABASE {self.schema}")
+        made.send(self.source.create_database(self.schema))
         if not isinstance(self.source, Postgres):
             made.send(f"USE {self.schema}")
             return made

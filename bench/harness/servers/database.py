@@ -97,8 +97,24 @@ class Server(Process):
         """Create an empty database and return its name: `prefix_1`, `prefix_2`, …"""
         self._databases += 1
         name = f"{prefix}_{self._databases}"
-        self.execute(f"CREATE DATABASE {name}")
+        self.execute(self.create_database(name))
         return name
+
+    def create_database(self, name: str) -> str:
+        """Returns the statement that makes an empty database."""
+        return f"CREATE DATABASE {name}"
+
+    @abstractmethod
+    def databases(self) -> frozenset[str]:
+        """Returns the names of all databases."""
+
+    @abstractmethod
+    def database_files(self) -> frozenset[str]:
+        """Returns what its folder has for databases: cheap to ask, and another answer once one has come or gone."""
+
+    @abstractmethod
+    def drop_database(self, name: str) -> None:
+        """Drops a database, unless somebody still holds it."""
 
     def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:
         """The server's URL for a feed; without `user`, the administrator's."""

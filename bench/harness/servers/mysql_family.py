@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from pymysql.constants import CLIENT
 from bench.harness.servers.database import Connection, Server
 
 ANSWER_SECONDS = 300
+DROP_SECONDS = 1
 
 
 class MySqlConnection(Connection):
@@ -67,6 +70,19 @@ class MySqlFamily(Server):
 
     def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
         return MySqlConnection(self.port, user or self.user, password, database)
+
+    def databases(self) -> frozenset[str]:
+        return frozenset(str(name) for (name,) in self.execute("SHOW DATABASES"))
+
+    def database_files(self) -> frozenset[str]:
+        return frozenset(entry.name for entry in os.scandir(self.data) if entry.is_dir())
+
+    def drop_database(self, name: str) -> None:
+        quoted = name.replace("`", "``")
+        self.execute(f"SET SESSION lock_wait_timeout = {DROP_SECONDS}")
+        with contextlib.suppress(pymysql.Error):
+            self.execute(f"DROP DATABASE IF EXISTS `{quoted}`")
+        self.execute("SET SESSION lock_wait_timeout = DEFAULT")
 
     def _options(self) -> list[str]:
         """Options that mean the same to both.  The port is unique on the machine, so it serves as server id."""

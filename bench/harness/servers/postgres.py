@@ -170,6 +170,22 @@ class Postgres(Server):
     def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:
         return super().url(database or "postgres", user, password)
 
+    def create_database(self, name: str) -> str:
+        return f"{super().create_database(name)} STRATEGY = FILE_COPY"  # half the processor time, and no log
+
+    def databases(self) -> frozenset[str]:
+        return frozenset(str(name) for (name,) in self.execute("SELECT datname FROM pg_database"))
+
+    def database_files(self) -> frozenset[str]:
+        return frozenset(os.listdir(self.data / "base"))
+
+    def drop_database(self, name: str) -> None:
+        slots = "pg_replication_slots WHERE database = $1 AND NOT active"
+        quoted = name.replace('"', '""')
+        with contextlib.suppress(asyncpg.PostgresError):
+            self.execute(f"SELECT pg_drop_replication_slot(slot_name) FROM {slots}", name)
+            self.execute(f'DROP DATABASE IF EXISTS "{quoted}" WITH (FORCE)')
+
     def unique_violations(self) -> int:
         return len(re.findall(r" 23505 ERROR: ", self.log_text()))
 
