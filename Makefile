@@ -89,7 +89,7 @@ test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 
 	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
 proof: servers $(API_SETUP) ## the long evidence: scale, endurance, exhaustive exploration
-	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool chromium groff systemd
+	@$(BIN)/python -m bench.harness.servers.install debootstrap promtool gh-ost chromium groff systemd
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r .ci/browser.lock
 	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
 

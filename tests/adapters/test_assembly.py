@@ -273,7 +273,7 @@ class Reading(RuleBasedStateMachine):
 LONG = settings(max_examples=5000, stateful_step_count=60, deadline=None, report_multiple_bugs=False)
 TestReading = Reading.TestCase
 TestReading.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+    max_examples=80, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
 )
 
 

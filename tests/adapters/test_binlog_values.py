@@ -305,12 +305,14 @@ def test_a_wide_row_with_nulls_anywhere(source: Source, width: int) -> None:
 def test_each_type_beside_text_of_another_charset(source: Source) -> None:
     """The log gives charsets by place among the columns that each server counts as text."""
     types = COMMON + (ONLY_MARIADB if server.flavor(source.session).is_mariadb else ONLY_MYSQL)
-    for kind in types:
-        table = source.table([kind.definition, "VARCHAR(9) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET latin1"])
-        start = log_ends.current_position(source.session)
+    texts = ["VARCHAR(9) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET latin1"]
+    tables = {source.table([kind.definition, *texts]): kind.definition for kind in types}
+    start = log_ends.current_position(source.session)
+    for table in tables:
         source.run(f"INSERT INTO {table} (c1, c2) VALUES ('é', 'é')")
-        changes, _ = source.changes(start)
-        assert (changes[0].after or ())[2:] == ("é", "é"), kind.definition
+    changes, _ = source.changes(start)
+    for definition, change in zip(tables.values(), changes, strict=True):
+        assert (change.after or ())[2:] == ("é", "é"), definition
 
 
 def test_names_with_quotes_spaces_capitals_and_reserved_words(source: Source) -> None:
@@ -377,13 +379,16 @@ def test_each_charset_decodes_as_the_server_does_or_not_at_all(source: Source) -
     codes = (*range(32, 0x600), *range(0x2000, 0x2400), *range(0x3000, 0x3200), 0x4E00, 0x9F98)
     runs = ["".join(map(chr, codes[at : at + 60])) for at in range(0, len(codes), 60)]
     has = [name for (name,) in source.run("SELECT character_set_name FROM information_schema.character_sets")]
-    for charset in sorted(set(CHARSETS) & set(has) - {"binary"}):
-        table = source.table([f"VARCHAR(64) CHARACTER SET {charset}"])
-        start = log_ends.current_position(source.session)
+    charsets = sorted(set(CHARSETS) & set(has) - {"binary"})
+    tables = {charset: source.table([f"VARCHAR(64) CHARACTER SET {charset}"]) for charset in charsets}
+    start = log_ends.current_position(source.session)
+    for table in tables.values():
         source.run(f"INSERT INTO {table} (c0) VALUES {','.join(['(%s)'] * len(runs))}", *runs)
-        changes, _ = source.changes(start)
+    changes, _ = source.changes(start)
+    assert len(changes) == len(tables) * len(runs)
+    for number, (charset, table) in enumerate(tables.items()):
         answers = source.run(f"SELECT CONVERT(c0 USING utf8mb4), HEX(c0) FROM {table} ORDER BY pk")
-        values = [(row.after or ())[1] for row in changes]
+        values = [(row.after or ())[1] for row in changes[number * len(runs) : (number + 1) * len(runs)]]
         for value, (text, raw) in zip(values, answers, strict=True):
             assert value == (text if isinstance(value, str) else bytes.fromhex(raw)), charset
         assert sum(isinstance(value, str) for value in values) >= 2, f"ASCII at least is text in {charset}"

@@ -32,7 +32,8 @@ PAIRS = pytest.mark.parametrize("pair", [("mariadb", "postgres"), ("mysql", "mys
 @pytest.mark.parametrize(
     ("pair", "rows", "kills", "small_rows"),
     [
-        pytest.param(("mariadb", "postgres"), 6_000, 1, 0, id="mariadb-postgres"),
+        pytest.param(("mariadb", "postgres"), 6_000, 1, 20_000, id="mariadb-postgres-direct"),
+        pytest.param(("mariadb", "postgres"), 6_000, 1, 0, id="mariadb-postgres", marks=pytest.mark.proof),
         pytest.param(("mariadb", "postgres"), 20_000, 2, 0, id="mariadb-postgres-twice", marks=pytest.mark.proof),
         pytest.param(("mysql", "mysql"), 20_000, 1, 0, id="mysql-mysql", marks=pytest.mark.proof),
         pytest.param(("mysql", "mysql"), 20_000, 1, 20_000, id="mysql-mysql-direct", marks=pytest.mark.proof),

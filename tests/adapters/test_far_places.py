@@ -98,7 +98,7 @@ def test_rows_that_were_prepared_there(
     assert keys(source.read(start)) == [3, 2]
 
 
-@pytest.mark.parametrize("checksum", ["CRC32", "NONE"])
+@pytest.mark.parametrize("checksum", [pytest.param("CRC32", marks=pytest.mark.proof), "NONE"])
 def test_a_log_without_gtids(
     checksum: str, make_mysql: Callable[..., MySql], no_place_can_be_named: Callable[[], None]
 ) -> None:

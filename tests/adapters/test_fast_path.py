@@ -291,7 +291,7 @@ def both_forms_read_the_same(data: st.DataObject) -> None:
     same(damage.log.start, reading, server == "mariadb", pieces)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_both_forms_read_the_same(data: st.DataObject) -> None:
     both_forms_read_the_same(data)

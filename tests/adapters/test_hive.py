@@ -96,6 +96,7 @@ def is_equal(rig: Rig, lake: Lake) -> None:
     assert lake.sql(f"SELECT {IN_HIVE} FROM {table}_history WHERE valid_to IS NULL") == at_source(rig)
 
 
+@pytest.mark.proof
 def test_a_run_that_was_killed_goes_on(left: Rig, lake: Lake) -> None:
     lake.follow(left)
     is_equal(left, lake)

@@ -67,7 +67,7 @@ async def send(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("kind", "sasl"),
     [
-        ("sasl_plain", "plain"),
+        pytest.param("sasl_plain", "plain", marks=pytest.mark.proof),
         pytest.param("tls", None, marks=pytest.mark.proof),
         ("scram_tls", "scram-sha-256"),
         ("scram_tls", "scram-sha-512"),

@@ -311,7 +311,7 @@ def _killed_behind_its_checkpoint(rig: Rig, first: int, last: int) -> None:
     ("scheme", "rows"),
     [
         pytest.param("mariadb", 3, id="mariadb-shorter"),
-        pytest.param("mysql", 30, id="mysql-longer"),
+        pytest.param("mysql", 30, id="mysql-longer", marks=pytest.mark.proof),
         pytest.param("mariadb", 30, id="mariadb-longer", marks=pytest.mark.proof),
         pytest.param("mysql", 3, id="mysql-shorter", marks=pytest.mark.proof),
     ],

@@ -211,7 +211,7 @@ def streams(draw: Any) -> list[bytes]:
     return stream
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     streams(), st.sampled_from((1, 3, 500)), st.sampled_from((0, 1, NOTICES, NOTICES + 2)), st.booleans(), st.booleans()
 )

@@ -254,6 +254,7 @@ class Snapshot:
         pytest.param(
             "INSERT INTO elsewhere.other SELECT repeat('x', 1000) FROM generate_series(1, 6000) AS n",
             id="longer by other tables",
+            marks=pytest.mark.proof,
         ),
     ],
 )

@@ -34,7 +34,9 @@ def traced(folder: Path) -> set[str]:
     return {line for path in folder.glob("walk.*") for line in path.read_text(encoding="utf-8").splitlines()}
 
 
-@pytest.mark.parametrize("source", WALKS)
+@pytest.mark.parametrize(
+    "source", [pytest.param(name, marks=[pytest.mark.proof] * (name != "mariadb")) for name in WALKS]
+)
 def test_a_row_passes_the_modules_of_the_walk(
     source: str,
     make_rig: Callable[..., Rig],

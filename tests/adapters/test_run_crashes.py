@@ -108,6 +108,7 @@ def test_the_target_goes_away_and_comes_back(
     goes_on(rig, work, process)
 
 
+@pytest.mark.proof
 def test_a_mysql_target_goes_away_and_comes_back(
     make_rig: Callable[..., Rig], mariadb: Server, make_mariadb: Callable[..., MariaDb]
 ) -> None:

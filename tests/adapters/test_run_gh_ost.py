@@ -1,12 +1,8 @@
-"""gh-ost for real: three migrations of a table that is written to all the while, which a feed follows to the end.
-
-It needs the program `gh-ost` on the path (https://github.com/github/gh-ost has packages); without it nothing is tried.
-"""
+"""gh-ost for real: three migrations of a table that is written to all the while, which a feed follows to the end."""
 
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +14,7 @@ import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
+from bench.harness.servers.gh_ost import gh_ost
 from bench.harness.session import connect
 
 pytestmark = pytest.mark.proof
@@ -29,13 +26,6 @@ MIGRATIONS = (
     "DROP COLUMN old",
     "ADD INDEX by_v (v), DROP INDEX by_mail",
 )
-
-
-@pytest.fixture
-def gh_ost() -> str:
-    found = shutil.which("gh-ost")
-    assert found, "put gh-ost on the PATH: `go build ./go/cmd/gh-ost` in a checkout of github.com/github/gh-ost"
-    return found
 
 
 @contextmanager
@@ -81,7 +71,6 @@ def test_three_migrations_under_load(
     request: pytest.FixtureRequest,
     make_rig: Callable[..., Rig],
     mysql: Server,
-    gh_ost: str,
     target: str,
     takes: str,
     tmp_path: Path,
@@ -99,7 +88,7 @@ def test_three_migrations_under_load(
     with written(rig) as changes:
         for alter in MIGRATIONS:
             before = changes()
-            migrate(gh_ost, rig, tmp_path, alter)
+            migrate(gh_ost(), rig, tmp_path, alter)
             assert changes() > before
             process.check()
     until(rig.equal, "equal ends", 240)

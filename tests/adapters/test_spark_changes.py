@@ -115,6 +115,7 @@ def published(
 # ---------------------------------------------------------------------- a feed
 
 
+@pytest.mark.proof
 def test_the_example_of_the_how_to_and_a_stream_over_restarts(rig: Rig, spark: Any, tmp_path: Path) -> None:
     """Every change comes once, over two starts, with writes between them, and adds up to the source's rows."""
     work = Mix()

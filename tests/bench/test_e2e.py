@@ -62,7 +62,7 @@ def test_setups_take_turns_and_the_file_has_what_they_did(
 @pytest.mark.parametrize(
     "setup",
     [
-        Setup("wide", delay_ms=2.0, commit="sync", lanes=3, two_way="up"),
+        pytest.param(Setup("wide", delay_ms=2.0, commit="sync", lanes=3, two_way="up"), marks=pytest.mark.proof),
         pytest.param(
             Setup("churn", "postgres", "mysql", consistency="transaction", two_way="sites"), marks=pytest.mark.proof
         ),

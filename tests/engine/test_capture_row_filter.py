@@ -83,7 +83,7 @@ def quoted(column: str, literal: str) -> str:
     return literal if column in ("i", "d") else f"'{literal}'"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(CONDITIONS, ROWS)
 def test_a_filter_says_what_sql_says_null_included(condition: Condition, row: tuple) -> None:
     names = ", ".join(f"? AS {c.name}" for c in COLUMNS)

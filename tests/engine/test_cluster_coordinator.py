@@ -49,7 +49,7 @@ SECOND = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("groups", "changes", "crashes", "failures"), [(2, 0, 0, 0), (1, 1, 0, 0)]
+    ("groups", "changes", "crashes", "failures"), [(2, 0, 0, 0), pytest.param(1, 1, 0, 0, marks=pytest.mark.proof)]
 )
 def test_every_order_of_a_small_world(groups: int, changes: int, crashes: int, failures: int) -> None:
     assert explore(World(groups, changes, crashes, failures), most=10_000) > 50

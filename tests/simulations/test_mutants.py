@@ -21,8 +21,7 @@ from tidelock.simulations.mutants.mutation_table import updated
 
 COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 30, 31}  # those that concern what exists
 QUICK = (
-    "lock-dropped", "fold-by-labels", "fence-skipped", "checkpoint-one-too-far", "commit-when-ready",
-    "identity-not-compared",
+    "lock-dropped", "fence-skipped", "identity-not-compared",
 )  # fmt: skip
 SHARES = 8
 
@@ -312,7 +311,7 @@ def test_a_hunt_that_cannot_be_is_an_error() -> None:
 
 def test_no_hunt_begins_with_a_stale_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     stale = mutant("@ LockTable.release\n- is_in_no_source\n+ pass")
-    monkeypatch.setattr(check, "CATALOGUE", (*CATALOGUE, stale))
+    monkeypatch.setattr(check, "CATALOGUE", (*CATALOGUE[:5], stale))
     monkeypatch.setattr(check, "hunt_all", lambda *_: pytest.fail("a hunt begins"))
     with pytest.raises(Stale, match="a mutant: this occurs 0 times"):
         check.run()

@@ -16,8 +16,25 @@ from tidelock.simulations.two_way.hub_scopes import COUNTERS, PAIR, TAKEN
 from tidelock.simulations.two_way.rule import Sound
 from tidelock.simulations.two_way.scopes import RULES, SCOPES
 
+# Scopes and rules of which a small search takes more than a second of a processor.
+SLOW = (
+    "permit, pair",
+    "pair, groups of columns, reader restarts",
+    "pair, groups of columns, batches folded at the spoke",
+    "pair, groups of columns, batches gathered at the arbiter",
+    "pair, three values that change hands",
+    *("permit-silence", "purge-floor", "purge-rounds", "held-checkpoint", "images-of-the-log"),
+    *("fresh-path", "forwarder"),
+)
 
-@pytest.mark.parametrize("scope", [s for s in SCOPES if s.small is not None], ids=lambda s: s.name)
+
+def slow(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.proof] * (name in SLOW)
+
+
+@pytest.mark.parametrize(
+    "scope", [pytest.param(s, marks=slow(s.name)) for s in SCOPES if s.small is not None], ids=lambda s: s.name
+)
 def test_every_small_history_is_clean(scope: Sound) -> None:
     assert scope.small is not None
     found = explore(scope.small())
@@ -93,7 +110,7 @@ def missed(rule: str) -> Found:
     return explore(RULES[rule].world())
 
 
-@pytest.mark.parametrize("rule", SHORTEST)
+@pytest.mark.parametrize("rule", [pytest.param(rule, marks=slow(rule)) for rule in SHORTEST])
 def test_without_a_rule_the_shortest_history_is_found(rule: str) -> None:
     found = missed(rule)
     assert (len(found.story), found.error) == SHORTEST[rule]

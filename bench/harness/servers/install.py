@@ -3,10 +3,10 @@
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
 what a start of Spark costs (`adapters.spark.kept_classes`), `compiler`, what builds the compiled forms
-(`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which
-makes the bare Debian that our images are tried on, `promtool`, which tries our alert rules, `chromium`, in which
-the console is tried, `groff` and `systemd`, which read our man page and units.  Run again, it does only what is
-missing.
+(`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, `debootstrap`, which makes the bare Debian
+that our images are tried on, `promtool`, which tries our alert rules, `gh-ost`, whose migrations a feed follows,
+`chromium`, in which the console is tried, `groff` and `systemd`, which read our man page and units.  Run again, it does
+only what is missing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.harness.servers import certificates, spark_classes
+from bench.harness.servers.gh_ost import fetch_gh_ost, gh_ost
 from bench.harness.servers.kafka_jars import java, kafka, kafka_version
 from bench.harness.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.harness.servers.place import ServerMissing, program
@@ -129,6 +130,7 @@ RECIPES = {
     "systemd": Recipe(
         lambda: program("systemd-analyze", "systemd"), {"systemd": lambda: program("systemd-analyze", "systemd")}
     ),
+    "gh-ost": Recipe(gh_ost, {}, "gh-ost: building it, with Go", fetch_gh_ost),
     "promtool": Recipe(promtool, {}, "promtool: fetching from Debian, about 19 MB", fetch_promtool),
     "compiler": Recipe(
         _compiled,
