@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerFailed
+from tests.shared_servers import SharedServer
 
 KINDS = [MariaDb, MySql, Postgres]
 LEAVES = """
@@ -123,6 +124,22 @@ def test_databases_are_fresh_and_scripts_run_in_them(server: Server) -> None:
     for name in (one, two):
         server.execute_script("CREATE TABLE item (id int); INSERT INTO item VALUES (1), (2)", database=name)
         assert server.execute("SELECT count(*) FROM item", database=name) == [(2,)]
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql", "postgres"])
+def test_databases_of_a_test_go_with_it_and_those_of_its_module_stay(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    server: Server = request.getfixturevalue(kind)
+    shared, of_the_module = SharedServer(server), server.database("kept")
+    shared.begin()
+    made = server.database("made")
+    if isinstance(server, Postgres):  # which holds its database
+        server.execute("SELECT pg_create_logical_replication_slot('made', 'pgoutput')", database=made)
+    held = server.connect(made)
+    shared.end()
+    held.close()
+    assert of_the_module in server.databases() and made not in server.databases()
 
 
 @BUT_MYSQL
