@@ -18,6 +18,7 @@ from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.checks.looks import check_looks
 from tidelock.adapters.checks.other_way import check_other_way
 from tidelock.adapters.checks.rule_columns import check_rule_columns
+from tidelock.adapters.checks.same_tables import check_same_tables
 from tidelock.adapters.checks.source_inspection import InspectedSource
 from tidelock.adapters.checks.source_view import names_at_target, replicated
 from tidelock.adapters.checks.stamps import check_stamped, check_stamps
@@ -54,7 +55,7 @@ async def check(feed: Feed) -> CheckReport:
                 findings = await _both_sides(feed, source, target)
         except SourceError as problem:
             findings = [error("server-refused", problem.message, problem.hint)]
-    findings += await _site_findings(feed) + await check_other_way(feed)
+    findings += await _site_findings(feed) + await check_other_way(feed) + await check_same_tables(feed)
     return report(findings + await _log_findings(feed) + await check_http(feed))
 
 

@@ -9,6 +9,7 @@ from tidelock.adapters.checks.postgres_facts import SourceFacts
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.postgres.schema import TableRow, is_replicated
+from tidelock.adapters.postgres.silent_partitions import what_to_do
 from tidelock.adapters.schema.create_table import full_identity, qualified
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.capture.pattern import Pattern
@@ -28,13 +29,25 @@ def check_patterns(feed: Feed, facts: SourceFacts, tables: Mapping[TableName, So
     exact = {rule.source for rule in feed.tables if "*" not in rule.source}
     told = [_not_logged(row, str(row.name) in exact) for row in silent if not (row.partition and _named(feed, row))]
     explained = {str(row.name) for row in silent}
-    return [*told, *(_unmatched(feed, facts, rule) for rule in unmatched if rule.source not in explained)]
+    taken = {str(name) for name in tables}
+    parts = [_untold(row) for row in rows if row.partition and str(row.root) in taken and not _is_told(row)]
+    return [*parts, *told, *(_unmatched(feed, facts, rule) for rule in unmatched if rule.source not in explained)]
+
+
+def _is_told(row: TableRow) -> bool:
+    return row.kind != "f" and row.persistence == "p"
+
+
+def _untold(row: TableRow) -> Finding:
+    """Says why the log has nothing of a partition, though it has its table's other rows."""
+    root = TableName(*str(row.root).split(".", 1))
+    return error("partition-untold", *what_to_do(root, row.name, foreign=row.kind == "f"))
 
 
 def _named(feed: Feed, row: TableRow) -> bool:
     """Returns whether a pattern takes the partition along with the table that it is a partition of."""
     rule = feed.select(row.name)
-    return rule is not None and "*" in rule.source and row.kind != "f" and row.persistence == "p"
+    return rule is not None and "*" in rule.source and _is_told(row)
 
 
 def _not_logged(row: TableRow, exact: bool) -> Finding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
@@ -10,6 +12,7 @@ from tidelock.engine.model.schema import Equality, UniqueKey
 # Sorts of indexes that say equal of other rows than their columns' values do.
 _SORTS = ("expression", "generated", "partial", "exclusion", "NULLS NOT DISTINCT")
 _FOLDS = (Equality.FOLDED, Equality.FOLDED_PADDED)
+_UTF8 = re.compile("^utf8(mb3)?_")
 _PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
 
 
@@ -31,15 +34,21 @@ def check_uniques(pair: CheckedTable) -> list[Finding]:
                 )
             )
         elif coarser := _coarser(pair, unique):
-            findings.append(
-                warning(
-                    "unique-collation",
-                    f"{pair.target.name}.{coarser} takes more texts as equal in its unique key {unique.name} than "
-                    f"{pair.source.name} does; a row that clashes fails and is set aside",
-                    _collate(pair, coarser),
-                )
-            )
+            findings.append(_takes_more(pair, unique, coarser))
     return findings
+
+
+def _takes_more(pair: CheckedTable, unique: UniqueKey, column: str) -> Finding:
+    """Says that texts clash which the source keeps apart: an error in the key by which rows are found, as a row then is
+    written over another one and nobody is told."""
+    is_key = set(unique.columns) == set(pair.target.key)
+    then = "a row that clashes is written over the other one" if is_key else "a row that clashes fails and is set aside"
+    return (error if is_key else warning)(
+        "key-collation" if is_key else "unique-collation",
+        f"{pair.target.name}.{column} takes more texts as equal in its unique key {unique.name} than "
+        f"{pair.source.name} does; {then}",
+        _collate(pair, column),
+    )
 
 
 def _covers(source: UniqueKey, target: UniqueKey) -> bool:
@@ -62,18 +71,31 @@ def _coarser(pair: CheckedTable, unique: UniqueKey) -> str:
         if source is None or pair.details.collations.get(name) == collations.get(name):
             continue
         target = column.equality
+        if source in _FOLDS and _alike(pair, collations.get(name, ""), pair.details.collations.get(name, "")):
+            continue
         if (target in _FOLDS) or (target in _PADS and source not in _PADS and pair.dialect == "mysql"):
             return name
     return ""
 
 
+def _alike(pair: CheckedTable, source: str, target: str) -> bool:
+    """Returns whether both collations fold alike: PostgreSQL's that are not deterministic, and those of utf8mb3 and
+    utf8mb4 of one name."""
+    if pair.source_dialect == pair.dialect == "postgres":
+        return True
+    return bool(source) and _UTF8.sub("utf8mb4_", source) == _UTF8.sub("utf8mb4_", target)
+
+
 def _collate(pair: CheckedTable, name: str) -> str:
+    """Returns the statement by which the target's column keeps apart what the source's does."""
     source = next(c for c in pair.source.columns if c.name == name)
+    if pair.dialect == "postgres":  # a type without a collation gets the database's, which keeps all texts apart
+        return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(name)} TYPE {column_type(source, pair.dialect)};"
+    needed = "" if source.nullable else " NOT NULL"
     if pair.crosses:
-        needed = "" if source.nullable else " NOT NULL"
         return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {column_type(source, pair.dialect)}{needed};"
     charset = f"CHARACTER SET {source.column.charset} COLLATE {source.collation}"
-    return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset};"
+    return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset}{needed};"
 
 
 def drop_unique(pair: CheckedTable, unique: UniqueKey) -> str:

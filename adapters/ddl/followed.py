@@ -84,7 +84,7 @@ class Followed:
         if place in self._tables and self._rules.policy.of("drop_table") != "apply":
             raise NotFollowed(f"the target has {place} still, which it keeps: its rows would be of both")
         others = {name: there for name, there in self._tables.items() if name != place}
-        return making(made, table, place, self._dialect, self._rules, others)
+        return making(made, table, place, self._dialect, self._rules, others, self._ddl.former)
 
     def _made_like(self, made: CreateLike) -> list[str]:
         table = self._taken(made.table)

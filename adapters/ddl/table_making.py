@@ -17,6 +17,7 @@ from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.fills import check_fill
 from tidelock.adapters.ddl.index_names import taken_names
 from tidelock.adapters.ddl.lexer import NotPlain
+from tidelock.adapters.ddl.made_collations import collated
 from tidelock.adapters.ddl.operations import CreateTable
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.target_shape import TargetShape
@@ -39,10 +40,12 @@ def making(
     dialect: Dialect,
     rules: DdlRules,
     there: Mapping[TableName, TargetTable],
+    former: FormerTable | None = None,
 ) -> list[str]:
     """Returns the statements that make a table at `place`, which do nothing where it exists.  `table`: its name in the
-    log's rows; `there`: the target's tables.  Raises NotPlain, TargetError."""
-    source = made.made
+    log's rows; `there`: the target's tables; `former`: the source's table, for its collations.  Raises NotPlain,
+    TargetError."""
+    source = collated(made.made, former, mariadb=rules.mariadb) if dialect == "mysql" else made.made
     if (rule := rules.select(table)) is not None:
         source = projected(source, rule.columns, lambda _: {})
     beside = _Beside(made, table, place, source, dialect, rules)

@@ -111,7 +111,8 @@ def _created(
     if rules.keeps("drop_table") and target in tables:
         raise NotFollowed(f"the target has {target} still, which it keeps (`lenient`): its rows would be of both")
     if ddl.told is None or ddl.told.made is None:
-        return making(read_table(plain(ddl, "CREATE", "TABLE"), ddl.schema), table, target, dialect, rules, tables)
+        made = read_table(plain(ddl, "CREATE", "TABLE"), ddl.schema)
+        return making(made, table, target, dialect, rules, tables, ddl.former)
     source = told_table(table, ddl.told.made)
     if (rule := rules.select(table)) is not None:
         source = projected(source, rule.columns, lambda _: {})

@@ -131,6 +131,11 @@ SOURCE: Final = (
          f"says, then {RUN}, and `tidelock copy FEED` for what it holds already; of a table that the feed had before "
          "it halts once more (`ddl`, below)",
          f"{_SLOTS}_table_that_the_publication_lacks_halts", True),
+    Halt(("UnsuitableLog",), ("so the log has nothing of its rows",),
+         "a partition is UNLOGGED, or a foreign table, and the table that it is a partition of is in the feed",
+         f"`ALTER TABLE … SET LOGGED`, or `DETACH PARTITION`, as it says, then {RUN}; at a table that the feed had "
+         "before it halts once more (`ddl`, below)",
+         "test_run_untold_rows.py::test_a_partition_that_is_not_logged", True),
     Halt(("UnsuitableLog",), ("would refuse every UPDATE and DELETE",),
          "PostgreSQL lets nobody change rows of a published table without a replica identity",
          f"`ALTER TABLE … REPLICA IDENTITY FULL`, then {RUN}",

@@ -95,11 +95,28 @@ def _of_postgres(column: SourceColumn, mariadb: bool) -> SourceColumn:
     return replace(column, collation=collation if is_text(mysql_type(column.column)) else "")
 
 
-def _column(column: SourceColumn, mariadb: bool) -> SourceColumn:
+def known_collation(column: SourceColumn, *, mariadb: bool) -> SourceColumn:
+    """Returns a column with the collation that tells all texts apart where MySQL, or MariaDB, lacks its own."""
     unknown = _ONLY_MYSQL if mariadb else _ONLY_MARIADB
     if unknown.search(column.collation):
+        column = replace(column, column=replace(column.column, charset=""))
+        return apart(column, mariadb=mariadb)
+    return column
+
+
+def apart(column: SourceColumn, *, mariadb: bool) -> SourceColumn:
+    """Returns a column of texts with the collation of its character set that tells all of them apart."""
+    charset = column.column.charset or "utf8mb4"
+    if charset == "utf8mb4":
         collation = _MARIADB_BINARY if mariadb else _MYSQL_BINARY
-        column = replace(column, collation=collation, column=replace(column.column, charset="utf8mb4"))
+    else:
+        charset = "utf8mb3" if charset == "utf8" else charset
+        collation = f"{charset}_bin"
+    return replace(column, collation=collation, column=replace(column.column, charset=charset))
+
+
+def _column(column: SourceColumn, mariadb: bool) -> SourceColumn:
+    column = known_collation(column, mariadb=mariadb)
     if column.column.kind is Kind.JSON and mariadb:
         return replace(column, type=_MARIADB_JSON)
     if column.column.kind in _OWN_KINDS:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, is_pem
-from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
+from tidelock.adapters.postgres.column_types import READING_SETTINGS
 from tidelock.adapters.process.tcp_watch import KEEPALIVE_SECONDS
 from tidelock.adapters.spark.cluster import is_cluster
 
@@ -29,7 +29,7 @@ MYSQL_START: Final = (
 )
 # The driver takes no other encoding of the client's than its own.
 POSTGRES_START: Final = "SELECT " + ", ".join(
-    f"set_config('{name}', '{value}', false)" for name, value in OUTPUT_SETTINGS.items() if name != "client_encoding"
+    f"set_config('{name}', '{value}', false)" for name, value in READING_SETTINGS.items() if name != "client_encoding"
 )
 # The driver is in a transaction by then, as it fetches by a cursor.
 _JOIN: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT '{}'"

@@ -16,16 +16,17 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
+from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
-from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
+from tidelock.adapters.postgres.column_types import READING_SETTINGS
 from tidelock.adapters.postgres.schema import read_shapes
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, connection_lost
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.engine.model.records import TableName
 
 Answer = TypeVar("Answer")
-_SETTINGS: Final = {**OUTPUT_SETTINGS, "application_name": "tidelock copy"}
+_SETTINGS: Final = {**READING_SETTINGS, "application_name": "tidelock copy"}
 _CLOSE_SECONDS: Final = 2.0
 _ROW_BYTES: Final = 100  # of a table that was never analysed
 _DENIED: Final = ("28", "42501")
@@ -131,6 +132,9 @@ async def _opened(place: Endpoint) -> asyncpg.Connection[asyncpg.Record]:
 def _explained(place: Endpoint, error: Exception) -> SourceError:
     code = str(getattr(error, "sqlstate", None) or "")
     said = " ".join(str(error).split()) or type(error).__name__
+    if "row-level security" in said:
+        hint = f"ALTER ROLE {quote('postgres', place.user)} BYPASSRLS; at the source, as it would read fewer rows"
+        return AccessDenied(f"{place} refused us: {said} ({code})", hint)
     if code.startswith(_DENIED):
         return AccessDenied(f"{place} refused us: {said} ({code})", "`tidelock init FEED` prints what to grant")
     if isinstance(error, TimeoutError | OSError) or connection_lost(error):

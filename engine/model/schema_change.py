@@ -114,8 +114,8 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     `elsewhere`: it was made at another site than the one whose statements are taken: at which, and which one that is.
     `told`: what an ALTERED does besides, where the log tells it and not a statement.
     `sql_mode`: of the session, as MySQL's bits; None: the log does not tell.  `former`: the table of an ALTER TABLE as
-    it was before that; None: that is not known.  `targets`: the target's names of `tables`, none where they are not
-    known.
+    it was before that, of a CREATE TABLE as it is; None: that is not known.  `targets`: the target's names of `tables`,
+    none where they are not known.
     `optional`: no row depends on what an ALTERED does, so that a target may go without it.
     `moment_us`: when it began at a MySQL or MariaDB source, in whole seconds, as µs since the epoch; None: not known.
     `zone`: its session's time zone; '': the log does not tell.

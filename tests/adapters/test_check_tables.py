@@ -114,6 +114,24 @@ async def test_coarser_collation_is_a_warning(to_mysql: Place) -> None:
     assert await to_mysql.findings() == []
 
 
+async def test_a_coarser_collation_of_the_key_is_an_error(to_mysql: Place) -> None:
+    """A row is then written over another one, and nobody is told."""
+    text = "k varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_%s PRIMARY KEY, v int"
+    to_mysql.both(text % "bin", text % "general_ci")
+    found = only(await to_mysql.findings(), "key-collation")
+    assert found.level == "error" and "is written over the other one" in found.message
+    to_mysql.at_target(found.hint)
+    assert await to_mysql.findings() == []
+    to_mysql.at_source("INSERT INTO t VALUES ('a', 1), ('A', 2)")
+    to_mysql.at_target("INSERT INTO t VALUES ('a', 1), ('A', 2)")
+
+
+async def test_utf8mb3_and_utf8mb4_fold_alike(to_mysql: Place) -> None:
+    text = "k varchar(20) CHARACTER SET utf8mb%s COLLATE utf8mb%s_general_ci PRIMARY KEY"
+    to_mysql.both(text % (3, 3), text % (4, 4))
+    assert await to_mysql.findings() == []
+
+
 async def test_finer_collation_is_fine(to_mysql: Place) -> None:
     text = "id int PRIMARY KEY, name varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_%s UNIQUE"
     to_mysql.both(text % "general_ci", text % "bin")

@@ -138,6 +138,7 @@ def test_only_what_has_a_higher_version_is_written(source: str, target: str, mad
         assert rig.catch_up_code() == 0, rig.said()
         found = rig.rows(f"SELECT CONCAT(id, ''), u, CONCAT(v, '') FROM {rig.schema}.t")
         assert sorted(found) == expected
+        assert rig.command("remove", "--apply").code == 0
         rig.name += "again"  # a feed of another name reads all of it once more
 
 

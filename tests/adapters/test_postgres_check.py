@@ -431,7 +431,7 @@ async def test_texts_that_do_not_fit_in_a_row(to_mysql: Place) -> None:
 async def test_a_collation_that_folds_what_postgresql_keeps_apart(to_mysql: Place) -> None:
     to_mysql.at_source("CREATE TABLE t (id varchar(20) PRIMARY KEY)")
     to_mysql.at_target("CREATE TABLE t (id varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY)")
-    found = only(await to_mysql.findings(), "unique-collation")
+    found = only(await to_mysql.findings(), "key-collation")
     to_mysql.at_target(found.hint)
     assert await to_mysql.findings() == []
 

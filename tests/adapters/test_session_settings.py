@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from bench.harness import session
-from bench.harness.rig import Rig
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 
 COPY_SECONDS = 180.0
+OPERATOR = 4
 ACCOUNT = "id int PRIMARY KEY, name varchar(40)"
 STAMPED = "ts timestamp NOT NULL DEFAULT current_timestamp ON UPDATE current_timestamp"
 Make = Callable[..., Server]
@@ -106,4 +107,58 @@ def test_a_mode_that_takes_statements_for_others(make: Make, make_rig: Callable[
     for words in ("verify", "pause", "resume"):
         said = rig.command(words)
         assert said.code == 0, said
+    rig.assert_exact()
+
+
+def test_row_security_of_the_source_lets_no_copy_read_fewer_rows(
+    make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
+) -> None:
+    """It comes when the feed has run; a copy replaced the target's rows with those that it saw."""
+    rig = make_rig(postgres_source, postgres, "hidden")
+    rig.table("account", "id int PRIMARY KEY, name text")
+    reader = f"reader_{rig.name}"
+    rig.at_source(
+        f"CREATE ROLE {reader} LOGIN REPLICATION PASSWORD 'secret'",
+        f"GRANT USAGE ON SCHEMA {rig.schema} TO {reader}",
+        f"GRANT SELECT ON account TO {reader}",
+    )
+    rig.begin_here()
+    rig.source_url = rig.source_url.replace("postgres@", f"{reader}:secret@")
+    rig.at_source("INSERT INTO account SELECT n, 'of ' || n FROM generate_series(1, 6) n")
+    rig.catch_up()
+    rig.at_source("ALTER TABLE account ENABLE ROW LEVEL SECURITY", "CREATE POLICY part ON account USING (id > 3)")
+    process, table = rig.run(), f"{rig.schema}.account"
+    refused = tidelock("copy", str(rig.feed), "--table", table, "--yes", seconds=COPY_SECONDS)
+    assert refused.code == 1 and f'ALTER ROLE "{reader}" BYPASSRLS' in refused.out, refused
+    rig.assert_exact()
+    rig.at_source(f'ALTER ROLE "{reader}" BYPASSRLS', "UPDATE account SET name = 'later' WHERE id = 1")
+    done = tidelock("copy", str(rig.feed), "--table", table, "--yes", seconds=COPY_SECONDS)
+    assert done.code == 0, done
+    until(rig.equal, "equal ends")
+    process.stop()
+    rig.assert_exact()
+
+
+def test_a_role_of_the_target_changes_no_value_and_hides_no_row(
+    make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
+) -> None:
+    rig = make_rig(postgres_source, postgres, "given")
+    rig.table("account", "id int PRIMARY KEY, names text[]")
+    writer = f"writer_{rig.name}"
+    rig.begin_here()
+    rig.at_target(
+        f"CREATE ROLE {writer} LOGIN PASSWORD 'secret'",
+        f"ALTER ROLE {writer} SET array_nulls = off",
+        *(f"GRANT ALL ON SCHEMA {name} TO {writer}" for name in ("tidelock", rig.schema)),
+        *(f"GRANT ALL ON ALL TABLES IN SCHEMA {name} TO {writer}" for name in ("tidelock", rig.schema)),
+    )
+    rig.target_url = rig.target_url.replace("postgres@", f"{writer}:secret@")
+    rig.at_source("INSERT INTO account VALUES (1, '{a,NULL}'), (2, '{NULL}'), (3, NULL)")
+    rig.catch_up()
+    rig.assert_exact()
+    rig.at_target("ALTER TABLE account ENABLE ROW LEVEL SECURITY")
+    rig.at_source("DELETE FROM account WHERE id = 1")
+    assert rig.catch_up_code() == OPERATOR, rig.said()
+    rig.at_target("ALTER TABLE account DISABLE ROW LEVEL SECURITY")
+    rig.catch_up()
     rig.assert_exact()

@@ -92,7 +92,8 @@ class TableHistory:
             self._look_again()
 
     def passed(self, ddl: Ddl, end: Position) -> Ddl:
-        """Returns a statement with its table as it was before; `end`: the place behind it.  Raises SourceError."""
+        """Returns a statement with its table as it was before, or is, where it makes one; `end`: the place behind it.
+        Raises SourceError."""
         from tidelock.adapters.ddl.dropped_database import of_tables  # DDL is rare
         from tidelock.adapters.ddl.former_tables import given_up, moved
         from tidelock.adapters.ddl.shadow_forms import former_of
@@ -114,7 +115,15 @@ class TableHistory:
         if ddl.kind is DdlKind.CREATE_TABLE and ddl.tables[0] in self._tables:
             self._partly.add(ddl.tables[0])
             self._stale = True
+        if former is None and ddl.kind is DdlKind.CREATE_TABLE and self._wanted(ddl.tables[0]):
+            former = self._made(ddl.tables[0])
         return ddl if former is None else msgspec.structs.replace(ddl, former=former)
+
+    def _made(self, name: TableName) -> FormerTable | None:
+        """Returns a table that a statement has just made as the catalogue has it now, for the collations that the
+        statement leaves to a default; None where it is gone.  Raises SourceError."""
+        seen = self._look_again()
+        return seen.tables.get(name) if self._server in ("", seen.server) else None
 
     def take_learned(self) -> tuple[TableForm, ...]:
         """Returns the forms that were learned since the last call."""
@@ -135,8 +144,9 @@ class TableHistory:
 
     # ------------------------------------------------------------------ looks
 
-    def _look_again(self) -> None:
+    def _look_again(self) -> Look:
         self._pending, self._stale, self._vague = self._look(self._tables.keys() - self._partly), False, False
+        return self._pending
 
     def _arrive(self, place: Position) -> None:
         if not self._is_there and place.order[:2] != self._start.order[:2]:

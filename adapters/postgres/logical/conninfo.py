@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from tidelock.adapters.config.url import Endpoint, is_pem
-from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
+from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS, READING_SETTINGS
 
 _UNBOUNDED: Final = {"lock_timeout": "0", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 """The log is read for as long as there is one, whatever a role's statements may take."""
-_SETTINGS: Final = {**OUTPUT_SETTINGS, **_UNBOUNDED}
+_SETTINGS: Final = {**READING_SETTINGS, **_UNBOUNDED}
 _KEEPALIVE: Final = {
     "keepalives": "1",
     "keepalives_idle": "10",

@@ -47,6 +47,7 @@ from tidelock.adapters.postgres.logical.session import Session, connect, session
 from tidelock.adapters.postgres.logical.slots import find_slot, require_publication, slot_of
 from tidelock.adapters.postgres.logical.stream import DATA, KEEPALIVE, Keepalive, Stream
 from tidelock.adapters.postgres.logical.table_forms import former, is_there, read_forms
+from tidelock.adapters.postgres.silent_partitions import require_told_partitions
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.log_batch import SourceChunk
 from tidelock.engine.model.records import Position, TableName
@@ -249,6 +250,7 @@ class LogicalReader:
         if not told:
             relations.doubt()
         published = ask(_PUBLISHED, (slot_of(self._place),))
+        require_told_partitions(ask, slot_of(self._place), self._wanted)
         names = [name for schema, table in published if self._wanted(name := TableName(schema, table))]
         known = {oid: form for oid, form in relations.forms.items() if self._wanted(form.name)}
         forms = placed(ask, slot_of(self._place), read_forms(ask, names, known, told=told))

@@ -10,6 +10,7 @@ between is lost without a word.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -18,7 +19,8 @@ import msgspec
 from tidelock.adapters.config.url import SLOT, Endpoint
 from tidelock.adapters.ports.source_errors import Busy, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical.positions import lsn_of
-from tidelock.adapters.postgres.logical.session import Session, whole
+from tidelock.adapters.postgres.logical.session import Session, asked, whole
+from tidelock.adapters.postgres.silent_partitions import require_told_partitions
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import TableName
 
@@ -196,7 +198,8 @@ def drop_publication_sql(name: str) -> str:
 
 
 def require_publication(session: Session, name: str, tables: Sequence[TableName]) -> None:
-    """Passes where the publication has every change of these tables.  Raises UnsuitableLog.
+    """Passes where the publication has every change of these tables, and the log all of their partitions'.  Raises
+    UnsuitableLog.
 
     A table that it lacks is not in the log, and the log does not say so.
     """
@@ -221,6 +224,7 @@ def require_publication(session: Session, name: str, tables: Sequence[TableName]
             "had before and says what to do, and `tidelock copy FEED` for these tables: what was changed before is not "
             "in the log; or leave them out of `tables`",
         )
+    require_told_partitions(functools.partial(asked, session), name, set(tables).__contains__)
 
 
 def quoted(name: str) -> str:

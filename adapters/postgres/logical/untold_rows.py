@@ -25,6 +25,7 @@ from tidelock.engine.model.schema_change import DdlKind
 Mark: TypeAlias = tuple[str, int, int]
 """Mark that tells such a change from others of the table."""
 _EMPTIED: Final = "TRUNCATE of a partition takes its rows away, VACUUM FULL and CLUSTER change none"
+_WRITTEN: Final = "what changes then is in no message; VACUUM FULL and CLUSTER change no row"
 
 
 def untold(before: Form, after: Form) -> FormChange | None:
@@ -32,7 +33,7 @@ def untold(before: Form, after: Form) -> FormChange | None:
     was, now = before.facts, after.facts
     if was is None or now is None:
         return None
-    found = [*_partitions(was, now), *_converted(before, after), *_labels(was, now)]
+    found = [*_partitions(was, now), *_converted(before, after), *_labels(was, now)] or [*_unlogged(before, after)]
     if not found:
         return None
     words = [text for _, text in found]
@@ -54,6 +55,15 @@ def _compared(facts: FormFacts) -> tuple[object, ...]:
     return files, facts.converted, facts.labels, facts.file
 
 
+def _unlogged(before: Form, after: Form) -> Iterator[tuple[Mark, str]]:
+    was, now, place = before.facts, after.facts, after.published or before.published
+    if was is None or now is None or was.partitions or now.partitions or before.parts != after.parts:
+        return
+    if place.count(".") == 1 and 0 not in (was.file, now.file) and was.file != now.file:
+        words = "it was written anew, and the publication does not name it, so it may have been UNLOGGED for a while"
+        yield ("written", 0, was.file), f"{words}: {_WRITTEN}"
+
+
 def _partitions(was: FormFacts, now: FormFacts) -> Iterator[tuple[Mark, str]]:
     had, has = ({one.oid: one for one in facts.partitions} for facts in (was, now))
     for oid, one in had.items():
@@ -70,6 +80,9 @@ def _partitions(was: FormFacts, now: FormFacts) -> Iterator[tuple[Mark, str]]:
         elif former is not None and former.file not in (0, one.file):
             text = f"its partition {one.name} was emptied or written anew by itself, and the log tells nothing of it"
             yield ("emptied", oid, former.file), f"{text}: {_EMPTIED}"
+        elif former is None and not one.attached and one.file not in (0, oid) and all(p.file for p in was.partitions):
+            text = f"its partition {one.name} was written anew since it was made: it was emptied, or UNLOGGED"
+            yield ("emptied", oid, oid), f"{text}, and the log tells nothing of that; VACUUM FULL changes no row"
 
 
 def _converted(before: Form, after: Form) -> Iterator[tuple[Mark, str]]:

@@ -62,6 +62,9 @@ class SessionSettings:
             "intervalstyle": "postgres",
             "lc_monetary": "C",
             "xmloption": "content",
+            "array_nulls": "on",  # else NULL in an array is a text
+            "transform_null_equals": "off",
+            "row_security": "off",  # what it hides is refused, and not passed over
             "standard_conforming_strings": "on",
             "default_transaction_isolation": "read committed",
             "default_transaction_deferrable": "off",
