@@ -121,6 +121,7 @@ class EventHandlers:
         self._positioned = True
         state.file, state.offset = file, offset
         self.maps.clear()
+        self._tables.forget_names()  # a server that is started again counts its tables anew
         state.begun = False
         self._assembly.between_groups(file, offset)
 
@@ -302,7 +303,8 @@ class EventHandlers:
 
     def _table_map(self, b: bytes, p: int, end: int) -> None:
         low, high = _TABLE_ID(b, p)
-        self.maps[low | high << 32] = self._tables.get(b[p + 8 : end])
+        number = low | high << 32
+        self.maps[number] = self._tables.get(b[p + 8 : end], number)
         if self._state.is_xa:
             self.prepares.keep(events.TABLE_MAP, b, p, end, wanted=False)
 
