@@ -6,13 +6,21 @@ Each name stands for its values at the place of the row, or the feed halts and a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, MySql, Server
 from bench.harness.session import connect
+from bench.harness.workers import Workers
+from tests.adapters.test_log_identity import RESET
+from tests.adapters.test_log_identity import _replicate as replicate
+from tidelock.adapters.config.feed_file import load
+from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
+from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.wiring.capture_order import order_of
 
 OPERATOR = 4
 PROOF = pytest.mark.proof
@@ -123,7 +131,7 @@ ALTER TABLE t RENAME COLUMN c TO d, DROP COLUMN kk
 ALTER TABLE t RENAME COLUMN o TO c, RENAME COLUMN d TO e
 DELETE FROM t WHERE id = 5
 INSERT INTO t (id, a, c, e) VALUES (6, 60, 61, 62)
-CREATE TABLE made (id int PRIMARY KEY, p varchar(9), q varchar(9)) CHARSET utf8mb4
+CREATE TABLE made (id int PRIMARY KEY, p varchar(9), q varchar(9))
 INSERT INTO made VALUES (1, 'p', 'q')
 RENAME TABLE made TO held
 ALTER TABLE held RENAME COLUMN p TO r
@@ -273,3 +281,95 @@ def test_a_row_that_contradicts_what_is_known(unlogged: str, row: str, pair: tup
     rig.at_source("SET sql_log_bin = 0", f"ALTER TABLE t {unlogged}", "SET sql_log_bin = 1", row)
     rig.at_source("SET sql_log_bin = 0", *again, "SET sql_log_bin = 1")
     halted(rig, "what is known of the table is not the table of this row")
+
+
+# ------------------------------------------------------------------ other ways to read a log
+
+
+def test_a_feed_that_keeps_no_tables_is_refused(make: Make, tmp_path: Path) -> None:
+    rig = make(PAIRS[1])
+    rig.table("t", "id int PRIMARY KEY, a int, b int")
+    rig.target_url = f"hive://{tmp_path}/warehouse"
+    said = rig.command("check")
+    assert said.code == 1 and "a feed to Hive needs 'FULL'" in said.out + said.err, said
+    order = order_of(load(rig.feed), rig.place())
+    with closing(CapturedLog(order)) as log, pytest.raises(UnsuitableLog, match="keeps no tables of its source") as why:
+        next(log.batches())
+    assert "SET GLOBAL binlog_row_metadata=FULL" in why.value.hint
+
+
+LATE = [f"ALTER TABLE t {clause}" for clause in ("RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "ADD b int FIRST")]
+
+
+@PROOF
+@pytest.mark.parametrize("pair", [*PAIRS, *OTHERS], ids=word)
+def test_files_prepared_transactions_and_compressed_ones(pair: tuple[str, str], make: Make) -> None:
+    rig = make(pair)
+    rig.at_source("CREATE TABLE t (id int PRIMARY KEY, a int, b int)")
+    rig.tables.append("t")
+    rig.start_at = rig.here()
+    assert rig.command("init", "@", "--apply").code == 0
+    rig.at_source("INSERT INTO t VALUES (1, 2, 3)")
+    rig.catch_up()
+    compress = "binlog_transaction_compression = ON" if pair[0] == "mysql" else "GLOBAL log_bin_compress = ON"
+    with closing(connect(rig.source.url(rig.schema))) as other:
+        for sql in ("XA START 'x'", "INSERT INTO t VALUES (50, 51, 52)", "XA END 'x'", "XA PREPARE 'x'"):
+            other.send(sql)
+        rig.at_source("FLUSH LOGS", "INSERT INTO t VALUES (2, 3, 4)", f"SET {compress}")
+        rig.at_source(f"INSERT INTO t VALUES {', '.join(f'({n}, {n}, -{n})' for n in range(100, 400))}")
+        rig.at_source("FLUSH LOGS", "INSERT INTO t VALUES (3, 3, 4)")
+        other.send("XA COMMIT 'x'")
+    rig.at_source(LATE[0], "FLUSH LOGS", "UPDATE t SET c = 9 WHERE id = 1", *LATE[1:], "FLUSH TABLES")
+    rig.at_source("UPDATE t SET a = id + 1000, b = id + 2000", "DELETE FROM t WHERE id = 50")
+    if pair[0] != "mysql":
+        rig.at_source("SET GLOBAL log_bin_compress = OFF")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+@PROOF
+@pytest.mark.parametrize("kind", ["mysql", "mariadb"])
+def test_another_server_takes_over(kind: str, make_rig: Make, postgres: Server) -> None:
+    """Nothing that is known of the first server's log holds for the second one's; its tables are looked at anew."""
+    server, extra = SOURCES[kind]
+    with server(extra=extra) as first, server(extra=extra) as second:
+        for one in (first, second):
+            one.execute(RESET[kind])
+        rig = make_rig(first, postgres, "unnamed", lanes=2)
+        rig.table("t", "id int PRIMARY KEY, a int, b int")
+        rig.at_source("INSERT INTO t VALUES (1, 2, 3)")
+        rig.catch_up()
+        rig.at_source("INSERT INTO t VALUES (2, 2, 3)")
+        replicate(kind, first, second)
+        second.execute("FLUSH LOGS")
+        rig.source = second
+        rig.source_url = second.url()
+        rig.reconnect()
+        rig.at_source("INSERT INTO t VALUES (3, 4, 5)")
+        rig.catch_up()
+        rig.at_source(LATE[0], "UPDATE t SET c = 9 WHERE id = 1", *LATE[1:], "UPDATE t SET a = 5, b = 6 WHERE id = 2")
+        rig.catch_up()
+        rig.assert_exact()
+
+
+@PROOF
+@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[1]], ids=word)
+def test_workers(
+    pair: tuple[str, str], sources: Callable[[str], Server], make_workers: Callable[..., Workers],
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    """The publisher keeps what is known, and takes it up where it goes on."""
+    workers = make_workers(sources(pair[0]), request.getfixturevalue(pair[1]), "unnamed", 2)
+    rig = workers.rig
+    rig.table("t", "id int PRIMARY KEY, a int, b int")
+    rig.at_source("INSERT INTO t VALUES (1, 2, 3)")
+    workers.start()
+    workers.until_caught_up()
+    assert workers.stop() == [0, 0], workers.said()
+    rig.at_source("INSERT INTO t VALUES (2, 2, 3)", LATE[0], "UPDATE t SET c = 9 WHERE id = 1", *LATE[1:])
+    rig.at_source("UPDATE t SET a = 5, b = 6 WHERE id = 2")
+    workers.start()
+    workers.until_caught_up()
+    rig.at_source("INSERT INTO t VALUES (7, 8, 9, 10)")
+    workers.until_caught_up()
+    workers.assert_exact()

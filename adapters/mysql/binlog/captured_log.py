@@ -30,6 +30,7 @@ from tidelock.engine.capture.shadow_names import may_shadow
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.log_batch import LogBatch, SourceChunk
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName, Value
+from tidelock.engine.model.schema_change import DdlKind
 
 
 class CapturedLog(FeedLog):
@@ -41,14 +42,15 @@ class CapturedLog(FeedLog):
         super().__init__(order)
         self._scheme = order.source.scheme
         self._history: TableHistory | None = None
-        names = None
+        self._names: NamedTables | None = None
+        self._is_named = True
         if order.keeps_forms:
             look = TableLook(order.source, self._mapping)
             self._history = TableHistory(order.start, order.forms, look, self.wanted, self._may_shadow)
             ahead = StatementsAhead(
                 reader_endpoint(order.source), _dialect(self._scheme), lambda: self._reader.folded
             )
-            names = NamedTables(self._history, look, ahead, lambda: self._reader.reading)
+            self._names = NamedTables(self._history, look, ahead, lambda: self._reader.reading)
         self._reader = BinlogReader(
             reader_endpoint(order.source),
             server_id=order.server_id,
@@ -61,7 +63,7 @@ class CapturedLog(FeedLog):
             images=order.images,
             patience_seconds=order.patience_seconds,
             further=order.further,
-            names=names,
+            names=self._names,
         )
 
     def _may_shadow(self, table: TableName) -> bool:
@@ -99,7 +101,9 @@ class CapturedLog(FeedLog):
                 there = [str(row[0]) for row in rows(connection, "SHOW DATABASES")]
                 drawn = [name for name in there if self._mapping.draws_on(name)]
                 is_mariadb = flavor(connection).is_mariadb
-                if self._history is None and (value := variable(connection, METADATA)) != "FULL":
+                value = variable(connection, METADATA)
+                self._is_named = value == "FULL"
+                if self._history is None and not self._is_named:
                     raise UnsuitableLog(
                         f"{self._order.source} has {METADATA}={value}, and this feed keeps no tables of its source by "
                         "which columns could be named",
@@ -118,10 +122,16 @@ class CapturedLog(FeedLog):
                 self._reader.forget_names(first.ddl.tables)
             first = msgspec.structs.replace(first, ddl=self._history.passed(first.ddl, read.last))
             read = msgspec.structs.replace(read, transactions=[first])
+            if self._names is not None and first.ddl is not None and first.ddl.kind is DdlKind.CREATE_TABLE:
+                self._complete(self._names, first.ddl.tables[0])
         if self._order.sites is None or first.ddl is None:
             return read
         known = with_path(first.ddl, self._order.source, self._order.own)
         return msgspec.structs.replace(read, transactions=[msgspec.structs.replace(first, ddl=known)])
+
+    def _complete(self, names: NamedTables, table: TableName) -> None:
+        if not self._is_named and (self.wanted(table) or self._may_shadow(table)):
+            names.complete(table)
 
     def met(self, shapes: Mapping[int, Shape], place: Position) -> None:
         if self._history is not None:

@@ -55,6 +55,16 @@ class NamedTables:
             return named(table, mapped)
         return named(self._form(mapped, reading), mapped)
 
+    def complete(self, name: TableName) -> None:
+        """Learns what the statement that has just made a table left to its database: the character set of its texts.
+        Raises SourceError."""
+        table, _ = self._history.form(name)
+        if table is None or table.charset:
+            return
+        reading, look = self._reading(), self._look.at(name)
+        if look.server == reading.server and not self._ahead.changes_defaults(reading.here, look.place):
+            self._history.complete(name, *look.texts)
+
     def _form(self, mapped: TableMap, reading: Reading) -> FormerTable:
         name = mapped.name
         known, partly = self._history.form(name)

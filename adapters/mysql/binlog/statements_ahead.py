@@ -5,6 +5,7 @@ The log is read ahead on a connection of its own, each part once, and its rows a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Final, Literal, TypeAlias
@@ -24,18 +25,22 @@ from tidelock.engine.model.schema_change import Ddl, DdlKind
 Place: TypeAlias = tuple[int, int]
 """Number of the file, and offset."""
 _QUERIES: Final = (events.QUERY, events.QUERY_COMPRESSED)
+_DATABASE: Final = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
+_HEAD: Final = 4096
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A statement that changes tables.  `end`: the place behind it.  Without `tables` and `databases`: any of them."""
+    """A statement that changes tables, or defaults of databases alone.  `end`: the place behind it.  Without `tables`
+    and `databases`: any of them."""
 
     end: Place
     tables: tuple[TableName, ...]
     databases: tuple[str, ...]
+    of_defaults: bool = False
 
     def concerns(self, name: TableName) -> bool:
         """Tells whether a table may have another form behind it."""
-        if self.tables:
+        if self.tables or self.of_defaults:
             return name in self.tables
         return not self.databases or name.schema in self.databases
 
@@ -56,13 +61,21 @@ class StatementsAhead:
 
     def changes(self, name: TableName, start: Position, end: Position) -> bool:
         """Tells whether a statement of the log between two places may change a table.  Raises SourceError."""
+        return any(one.concerns(name) for one in self._between(start, end))
+
+    def changes_defaults(self, start: Position, end: Position) -> bool:
+        """Tells whether a statement of the log between two places may change what a database has tables made with.
+        Raises SourceError."""
+        return any(one.of_defaults or not one.tables for one in self._between(start, end))
+
+    def _between(self, start: Position, end: Position) -> list[Statement]:
         here, until = start.order[:2], end.order[:2]
         if self._begin is None or self._read is None or not self._begin <= here <= self._read.order[:2]:
             self._found, self._begin, self._read = [], here, start
         self._begin, self._found = here, [one for one in self._found if one.end > here]
         if self._read.order[:2] < until:
             self._read_on(self._read, until)
-        return any(one.concerns(name) for one in self._found if one.end <= until)
+        return [one for one in self._found if one.end <= until]
 
     def _read_on(self, start: Position, until: Place) -> None:
         place = start
@@ -78,7 +91,9 @@ class StatementsAhead:
 
         ddl = Ddl(query.schema, query.statement, "", 0, sql_mode=query.sql_mode)
         read = classify(ddl, self._dialect, folded=self._folded())
-        return Statement(end, read.tables, read.databases) if changes_tables(read) else None
+        if changes_tables(read):
+            return Statement(end, read.tables, read.databases)
+        return Statement(end, (), (), of_defaults=True) if _DATABASE.search(query.statement[:_HEAD]) else None
 
 
 def _queries(endpoint: Address, start: Position, until: Place) -> Iterator[tuple[Position, events.Query | None]]:

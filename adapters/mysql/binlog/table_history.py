@@ -160,6 +160,13 @@ class TableHistory:
             self._pending.tables.pop(name, None)
         self._learn(name, table, max(self._since.get(name, floor), floor, key=lambda one: one.order))
 
+    def complete(self, name: TableName, charset: str, collation: str) -> None:
+        """Takes the character set that a table which a statement has made got from its database."""
+        table = self._tables.get(name)
+        if table is not None and name in self._since:
+            self._tables[name] = filled = with_texts(table, charset, collation)
+            self._learn(name, filled, self._since[name])
+
     # ------------------------------------------------------------------ looks
 
     def _look_again(self) -> None:
@@ -238,13 +245,21 @@ def with_default(table: FormerTable, shape: Shape) -> FormerTable:
     charset = next((told[one.name] for one in texts if told.get(one.name)), "")
     if not charset or table.charset:
         return table
-    names = {one.name for one in texts}
+    return with_texts(table, charset, "")
+
+
+def with_texts(table: FormerTable, charset: str, collation: str) -> FormerTable:
+    """Returns a table with a character set for itself and its texts without one."""
     columns = tuple(
-        msgspec.structs.replace(one, column=msgspec.structs.replace(one.column, charset=charset))
-        if one.column.name in names else one
+        msgspec.structs.replace(
+            one, column=msgspec.structs.replace(one.column, charset=charset), collation=one.collation or collation
+        )
+        if one.column.kind in _TEXTS and not one.column.charset else one
         for one in table.columns
     )  # fmt: skip
-    return msgspec.structs.replace(table, columns=columns, charset=charset)
+    return msgspec.structs.replace(
+        table, columns=columns, charset=table.charset or charset, collation=table.collation or collation
+    )
 
 
 def _bare(column: Column, known: dict[str, Column]) -> Column:

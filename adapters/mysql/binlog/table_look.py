@@ -27,11 +27,13 @@ Answer = TypeVar("Answer")
 
 
 class Look(msgspec.Struct, frozen=True):
-    """`server`: its identity; `place`: the log's end, behind the look; `tables`: those that were asked for."""
+    """`server`: its identity; `place`: the log's end, behind the look; `tables`: those that were asked for.  `texts`:
+    character set and collation that the database of a single table gives to tables; '' where that was not asked."""
 
     server: str
     place: Position
     tables: dict[TableName, FormerTable]
+    texts: tuple[str, str] = ("", "")
 
 
 class TableLook:
@@ -45,15 +47,18 @@ class TableLook:
         return self._seen(lambda connection: self._tables(connection, known))
 
     def at(self, name: TableName) -> Look:
-        """Returns one table, which need not be the feed's.  Raises SourceError."""
-        return self._seen(lambda connection: _described(connection, [name]))
+        """Returns one table, which need not be the feed's, and the texts of its database.  Raises SourceError."""
+        return self._seen(lambda connection: _described(connection, [name]), name.schema)
 
-    def _seen(self, tables_of: Callable[[SourceConnection], dict[TableName, FormerTable]]) -> Look:
+    def _seen(
+        self, tables_of: Callable[[SourceConnection], dict[TableName, FormerTable]], database: str = ""
+    ) -> Look:
         try:
             with closing(connect(self._address)) as connection:
                 server = identity(connection)
                 tables = tables_of(connection)
-                return Look(server, current_place(connection), tables)
+                texts = _texts_of(connection, database) if database else ("", "")
+                return Look(server, current_place(connection), tables, texts)
         except pymysql.MySQLError as error:
             raise explained(error, self._address) from error
 
@@ -74,6 +79,16 @@ class TableLook:
             if str(type_) == VERSIONED and self._mapping.selects(name):
                 raise versioned(name)
         return _described(connection, [name for name in found if name not in known and self._mapping.selects(name)])
+
+
+def _texts_of(connection: SourceConnection, database: str) -> tuple[str, str]:
+    found = rows(
+        connection,
+        "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
+        " WHERE SCHEMA_NAME = %s",
+        database,
+    )
+    return (str(found[0][0]), str(found[0][1])) if found else ("", "")
 
 
 def _described(connection: SourceConnection, names: Sequence[TableName]) -> dict[TableName, FormerTable]:
