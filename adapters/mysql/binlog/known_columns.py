@@ -30,6 +30,7 @@ _TIMES: Final = {
 _BLOBS: Final = {
     "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4, "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4,
 }  # fmt: skip
+_LONGEST: Final = ("longblob", "longtext")
 _FIXED: Final = {"uuid": 16, "inet6": 16, "inet4": 4}
 _SIGNED: Final = (Kind.INT, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
 _LETTERED: Final = (Kind.TEXT, Kind.ENUM, Kind.SET)
@@ -113,8 +114,11 @@ def _wires(one: FormerColumn, charset: str) -> set[tuple[int, int | None]]:
     if word in _TIMES:
         later, former = _TIMES[word]
         return {(later, column.scale), *([(former, 0)] if not column.scale else [])}
-    if word in _BLOBS:
-        return {(codecs.BLOB, _BLOBS[word]), (codecs.BLOB_COMPRESSED, _BLOBS[word])}
+    if column.kind is Kind.VECTOR:
+        return {(codecs.VECTOR, 4), (codecs.VARCHAR, None)}
+    if word in _BLOBS:  # a statement's BLOB(n) or TEXT(n) is known as the longest
+        sizes = (_BLOBS[word],) if word not in _LONGEST else (1, 2, 3, 4)
+        return {(type_, size) for type_ in (codecs.BLOB, codecs.BLOB_COMPRESSED) for size in sizes}
     if word in _FIXED:
         return {(codecs.STRING, _FIXED[word])}
     width = codecs.bytes_per_character(charset) if column.kind is Kind.TEXT else 1
@@ -141,8 +145,6 @@ def _wires(one: FormerColumn, charset: str) -> set[tuple[int, int | None]]:
             return {(codecs.SET, next(size for size in _SET_SIZES if size * 8 >= len(column.labels)))}
         case "json":  # MariaDB's is a long text
             return {(codecs.JSON, 4), (codecs.BLOB, 4)}
-        case "vector":
-            return {(codecs.VECTOR, 4), (codecs.VARCHAR, None)}
     return {(codecs.GEOMETRY, 4)} if column.kind is Kind.GEOMETRY else set()
 
 

@@ -45,15 +45,10 @@ class NamedTables:
         self._whole: Look | None = None
 
     def __call__(self, mapped: TableMap, own: bool) -> Named:
-        """Returns a table map with its columns' names.  `own`: it is one of Tidelock's, which no statement of others
-        changes.  Raises SourceError."""
-        reading = self._reading()
+        """Returns a table map with its columns' names.  `own`: it is one of Tidelock's.  Raises SourceError."""
         if own:
-            table = self._look.at(mapped.name).tables.get(mapped.name)
-            if table is None or (why := difference(table, mapped)):
-                raise _contradicted(mapped.name, why if table is not None else "it is not there")
-            return named(table, mapped)
-        return named(self._form(mapped, reading), mapped)
+            return own_table(self._look, mapped)
+        return named(self._form(mapped, self._reading()), mapped)
 
     def complete(self, name: TableName) -> None:
         """Learns what the statement that has just made a table left to its database: the character set of its texts.
@@ -103,6 +98,16 @@ class NamedTables:
         if is_known and _is_far(here, look.place):
             return None
         return None if self._ahead.changes(name, here, look.place) else look.tables.get(name)
+
+
+def own_table(look: TableLook, mapped: TableMap) -> Named:
+    """Returns a table map of one of Tidelock's tables, which no statement of others changes, with its columns' names.
+    Raises SourceError."""
+    table = look.at(mapped.name).tables.get(mapped.name)
+    why = difference(table, mapped) if table is not None else "it is not there"
+    if table is None or why:
+        raise _contradicted(mapped.name, why)
+    return named(table, mapped)
 
 
 def _is_far(here: Position, there: Position) -> bool:
