@@ -103,6 +103,7 @@ class CapturedLog(FeedLog):
                 is_mariadb = flavor(connection).is_mariadb
                 value = variable(connection, METADATA)
                 self._is_named = value == "FULL"
+                self._reader.expect_names(self._is_named)
                 if self._history is None and not self._is_named:
                     raise UnsuitableLog(
                         f"{self._order.source} has {METADATA}={value}, and this feed keeps no tables of its source by "

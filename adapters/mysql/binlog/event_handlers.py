@@ -174,6 +174,8 @@ class EventHandlers:
         self._assembly.begin(source, number, 0, True, self._state.when * 1_000_000)
         if flags & events.MARIADB_PREPARED_XA:
             self._two_phase()
+        elif flags & events.MARIADB_STANDALONE and events.begins_alter(b, p, end, flags):
+            self._tables.altered_in_parts()
 
     def _xid(self, b: bytes, p: int, end: int) -> None:
         self._assembly.ending = self.outer or (b, p, end)

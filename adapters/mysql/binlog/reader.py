@@ -142,6 +142,10 @@ class BinlogReader:
         assert assembly is not None, "nothing is read yet"
         return Reading(Position(assembly.state.file, assembly.state.offset), assembly.place, self._server)
 
+    def expect_names(self, are_named: bool) -> None:
+        """Notes whether the server's log names columns now."""
+        self._tables.are_named = are_named
+
     def forget_names(self, tables: Collection[TableName]) -> None:
         """As `Tables.forget_names`."""
         self._tables.forget_names(tables)

@@ -202,7 +202,9 @@ class Tables:
         names: Callable[[TableMap, bool], Named] | None = None,
     ) -> None:
         self.by_mariadb = False
+        self.are_named = True  # by the log, as the server has it now
         self._names = names
+        self._altering = False
         self._images = images
         self._wanted = wanted
         self._is_marker = is_marker
@@ -227,6 +229,13 @@ class Tables:
                 table.unnamed = None
                 del self._unnamed[key]
 
+    def altered_in_parts(self) -> None:
+        """Notes that the log tells an ALTER TABLE where it begins: rows of the table of before follow.  Raises
+        UnsuitableLog where columns have no names, which nobody could tell then."""
+        self._altering = True
+        if self._names is not None and not self.are_named:
+            raise _in_parts()
+
     def wanted(self, name: TableName) -> bool:
         """Tell whether rows of the table are wanted."""
         return self._wanted(name)
@@ -244,6 +253,8 @@ class Tables:
                 self._tables = dict(self._numbered)
             table = LoggedTable(mapped, role, -1, {})
         elif self._names is not None and not mapped.names:
+            if self._altering:
+                raise _in_parts()
             return self._named(payload, id_, self._names(mapped, role is not Role.WANTED), role)
         else:
             kinds = self._kinds(mapped.name) if mapped.fixed_binaries() else {}
@@ -270,3 +281,10 @@ class Tables:
         if self._is_marker(name):
             return _MARKS.get(name.table, Role.MARKER)
         return Role.WANTED if self._wanted(name) else Role.UNWANTED
+
+
+def _in_parts() -> UnsuitableLog:
+    return UnsuitableLog(
+        "the log does not name columns, and tells an ALTER TABLE where it begins, before rows that do not have it",
+        f"SET GLOBAL binlog_alter_two_phase=OFF and SET GLOBAL binlog_row_metadata=FULL at the source; then {RESYNC}",
+    )
