@@ -13,7 +13,7 @@ from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.config.moments import StartMoment
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.grants import Grants
-from tidelock.adapters.mysql.log_settings import NEEDED, NO_BLOB, leaves_out
+from tidelock.adapters.mysql.log_settings import METADATA, NAME_COLUMNS, NEEDED, NO_BLOB, leaves_out
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition
 from tidelock.adapters.schema.create_table import qualified
@@ -28,9 +28,9 @@ _MENDS = {
     "log_bin": "Set log_bin=ON in its configuration file and restart it",
     "binlog_format": "SET GLOBAL binlog_format=ROW; then let its writers connect anew",
     "binlog_row_image": "SET GLOBAL binlog_row_image=FULL; then let its writers connect anew",
-    "binlog_row_metadata": "SET GLOBAL binlog_row_metadata=FULL;",
 }
 _OTHERS = (
+    METADATA,
     "server_id",
     "binlog_checksum",
     "binlog_expire_logs_seconds",
@@ -91,7 +91,27 @@ def check_settings(feed: Feed, settings: Settings, tables: Mapping[TableName, So
                 "Give the feed another: `server_id:` in its YAML",
             )
         )
-    return findings + _check_checksum(place, settings) + _check_expiry(place, settings)
+    findings += [*_check_metadata(feed, settings), *_check_checksum(place, settings)]
+    return findings + _check_expiry(place, settings)
+
+
+def _check_metadata(feed: Feed, settings: Settings) -> list[Finding]:
+    """A feed to Hive keeps no tables of its source, so it takes names from the log alone."""
+    value = settings.get(METADATA)
+    if value is None or value.upper() == "FULL":
+        return []
+    kind, place = f"source-{METADATA.replace('_', '-')}", feed.source_url
+    if feed.target_url.scheme == "hive":
+        return [error(kind, f"{place} has {METADATA}={value!r}; a feed to Hive needs 'FULL'", NAME_COLUMNS)]
+    return [
+        note(
+            kind,
+            f"{place} has {METADATA}={value!r}: its log names no columns, so the feed names them by what it knows of "
+            "the tables. It halts where it does not know how a table was at a row: where a session that logs nothing "
+            "has changed one, or a statement of before the feed was there",
+            f"{NAME_COLUMNS[:-1]} has the log name them; this needs no restart and no resync",
+        )
+    ]
 
 
 def _check_checksum(place: Any, settings: Settings) -> list[Finding]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from tidelock.adapters.ddl.changed_columns import changed, converted
 from tidelock.adapters.ddl.changed_defaults import read_default
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
@@ -28,7 +30,7 @@ from tidelock.adapters.ddl.operations import (
     Rowless,
     indexing,
 )
-from tidelock.adapters.ddl.parser import keyed_column, read_column, table_name
+from tidelock.adapters.ddl.parser import keyed_column, placed, read_column, table_name
 from tidelock.adapters.ddl.table_options import begins_option, options
 from tidelock.adapters.ddl.table_parts import (
     PLAIN_INDEXES,
@@ -128,8 +130,8 @@ def _add(reader: Reader) -> list[Clause]:
     reader.take("IF", "NOT", "EXISTS")
     if not reader.take("("):
         added = _added(reader)
-        _place(reader)
-        return added
+        place = placed(reader)
+        return [_at(clause, place) for clause in added]
     added = _added(reader)
     while reader.take(","):
         added += _added(reader)
@@ -285,10 +287,14 @@ _CLAUSES: Final[dict[str, Callable[[Reader], list[Clause]]]] = {
 }  # fmt: skip
 
 
-def _place(reader: Reader) -> None:
-    """Goes past the place of a column among the others."""
-    if not reader.take("FIRST") and reader.take("AFTER"):
-        reader.name()
+def _at(clause: Clause, place: str | None) -> Clause:
+    """Returns a clause that adds a column with the column's place among the others."""
+    match clause:
+        case AddColumn():
+            return replace(clause, new=replace(clause.new, place=place))
+        case AddComputed():
+            return replace(clause, place=place)
+    return clause
 
 
 def _past(reader: Reader, *, groups: bool = False) -> None:

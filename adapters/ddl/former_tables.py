@@ -5,41 +5,26 @@ What a statement does to a table that is known is known as well, or the table is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tidelock.adapters.ddl.changed_columns import TEXT_DEFAULT, TEXTS
 from tidelock.adapters.ddl.lexer import NotPlain, Reader
 from tidelock.adapters.ddl.made_table import created
+from tidelock.adapters.ddl.moved_columns import behind, former_column
 from tidelock.adapters.ddl.operations import (
     AddColumn,
-    AddComputed,
-    AddIndex,
-    AddPrimaryKey,
-    AddUnique,
     AlterTable,
-    ChangeColumn,
     Clause,
-    ConvertTexts,
     CreateLike,
-    DropColumn,
-    DropIndex,
-    DropPrimaryKey,
     DropTable,
     Operation,
-    RenameColumn,
-    RenameIndex,
     RenameTable,
-    Rowless,
-    SetDefault,
-    reused,
 )
 from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.statement import operations, plain
-from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import TableName
-from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerColumn, FormerTable
+from tidelock.engine.model.schema_change import Ddl, DdlKind, FormerTable
 
 
 def moved(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableName, FormerTable | None]:
@@ -91,9 +76,10 @@ def _created(ddl: Ddl, tables: Mapping[TableName, FormerTable]) -> dict[TableNam
     table = FormerTable((), *_default_texts(plain(ddl, "CREATE", "TABLE")))
     counted = _counted(plain(ddl, "CREATE", "TABLE"))
     columns = tuple(
-        replace(_with_texts(_column(column), table), automatic=column.name == counted) for column in source.columns
+        replace(former_column(column, table), automatic=column.name == counted) for column in source.columns
     )
-    return {name: replace(table, columns=columns)}
+    keys = [unique.columns for unique in source.uniques if unique.name == "PRIMARY"]
+    return {name: replace(table, columns=columns, primary_key=keys[0] if keys else ())}
 
 
 def _counted(reader: Reader) -> str:
@@ -131,10 +117,6 @@ def _default_texts(reader: Reader) -> tuple[str, str]:
     return charset or collation.partition("_")[0], collation
 
 
-def _column(column: SourceColumn) -> FormerColumn:
-    return FormerColumn(column.column, column.type, column.nullable, column.collation)
-
-
 def _moved_by(
     one: Operation, ddl: Ddl, tables: Mapping[TableName, FormerTable]
 ) -> dict[TableName, FormerTable | None]:
@@ -161,60 +143,7 @@ def _clauses(
     name: TableName, clauses: tuple[Clause, ...], tables: Mapping[TableName, FormerTable]
 ) -> dict[TableName, FormerTable | None]:
     table = tables.get(name)
-    if table is None or reused(clauses):  # each clause speaks of the names of before
+    if table is None:
         return {name: None}
-    behind: FormerTable | None = table
-    for clause in clauses:
-        behind = behind and _behind(behind, clause)
-    return {} if behind == table else {name: behind}
-
-
-def _behind(table: FormerTable, clause: Clause) -> FormerTable | None:
-    """Returns a table behind one clause; None: that is not known."""
-    match clause:
-        case AddColumn():
-            if _has(table, clause.new.column.name):  # IF NOT EXISTS
-                return table
-            return replace(table, columns=(*table.columns, _with_texts(_column(clause.new.column), table)))
-        case AddComputed():
-            if _has(table, clause.column.name):
-                return table
-            computed = replace(_with_texts(_column(clause.column), table), generated=True)
-            return replace(table, columns=(*table.columns, computed))
-        case DropColumn():
-            kept = tuple(c for c in table.columns if c.column.name.lower() != clause.name.lower())
-            return replace(table, columns=kept)
-        case RenameColumn():
-            return _changed(table, clause.name, lambda c: replace(c, column=replace(c.column, name=clause.to)))
-        case ChangeColumn():
-            new = clause.new  # part of a key, it is NOT NULL without a word of that
-            nullable = clause.nullable is not False and not clause.automatic
-            made = FormerColumn(new.column, new.type, nullable, new.collation, clause.automatic)
-            return _changed(table, clause.name, lambda _: _with_texts(made, table))
-        case ConvertTexts():
-            return None  # a TEXT may have become a longer type
-        case AddPrimaryKey():
-            named = {name.lower() for name in clause.columns}
-            keyed = tuple(replace(c, nullable=c.nullable and c.column.name.lower() not in named) for c in table.columns)
-            return replace(table, columns=keyed)
-        case DropPrimaryKey() | AddUnique() | AddIndex() | SetDefault() | DropIndex() | RenameIndex():
-            return table
-        case Rowless() if clause.what != TEXT_DEFAULT:
-            return table
-    return None
-
-
-def _with_texts(column: FormerColumn, table: FormerTable) -> FormerColumn:
-    """Returns a column with the table's character set, where it has none of its own."""
-    if column.column.kind not in TEXTS or column.column.charset:
-        return column
-    return replace(column, column=replace(column.column, charset=table.charset), collation=table.collation)
-
-
-def _has(table: FormerTable, name: str) -> bool:
-    return any(c.column.name.lower() == name.lower() for c in table.columns)
-
-
-def _changed(table: FormerTable, name: str, change: Callable[[FormerColumn], FormerColumn]) -> FormerTable:
-    columns = tuple(change(c) if c.column.name.lower() == name.lower() else c for c in table.columns)
-    return replace(table, columns=columns)
+    moved_on = behind(table, clauses)
+    return {} if moved_on == table else {name: moved_on}

@@ -73,10 +73,12 @@ class AddColumn(msgspec.Struct, frozen=True):
 
 class AddComputed(msgspec.Struct, frozen=True):
     """A column is added that the source computes: what rows that are there have in it is not told.  `expression`: ''
-    where what it says is not certain."""
+    where what it says is not certain.  `place`: the column behind which it goes, '' for the first place; None: it goes
+    last."""
 
     column: SourceColumn
     expression: str = ""
+    place: str | None = None
     kind: Kind = "add_column"
 
 

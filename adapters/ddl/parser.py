@@ -22,11 +22,12 @@ _PRESENT: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 class NewColumn(msgspec.Struct, frozen=True):
     """A column to add.  `fill`: the literal text that existing rows get; None for NULL.  `present`: they get the moment
-    of the statement in its place, in whole seconds."""
+    of the statement in its place, in whole seconds.  `place`: as in `placed`."""
 
     column: SourceColumn
     fill: str | None
     present: bool = False
+    place: str | None = None
 
 
 class Definition(msgspec.Struct):
@@ -83,9 +84,8 @@ def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
                     columns.append(new_column(reader))
                 reader.expect(")")
             else:
-                columns.append(new_column(reader))
-                if not reader.take("FIRST") and reader.take("AFTER"):
-                    reader.name()
+                new = new_column(reader)
+                columns.append(msgspec.structs.replace(new, place=placed(reader)))
         else:
             reader.take("=")
             reader.name()
@@ -95,6 +95,13 @@ def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
     if not columns:
         raise NotPlain("no column is added")
     return name, columns
+
+
+def placed(reader: Reader) -> str | None:
+    """Reads the column behind which a column goes, '' for the first place; None: the statement does not say."""
+    if reader.take("FIRST"):
+        return ""
+    return reader.name() if reader.take("AFTER") else None
 
 
 def new_column(reader: Reader) -> NewColumn:

@@ -9,8 +9,10 @@ NEEDED: Final = {
     "log_bin": "ON",
     "binlog_format": "ROW",
     "binlog_row_image": "FULL",
-    "binlog_row_metadata": "FULL",
 }
+METADATA: Final = "binlog_row_metadata"
+"""The setting that says whether the log names columns: FULL.  With any other what is known of a table names them."""
+NAME_COLUMNS: Final = f"SET GLOBAL {METADATA}=FULL;"
 NO_BLOB: Final = "NOBLOB"
 """A value of `binlog_row_image`: images are full where the table has no column that `leaves_out` names."""
 

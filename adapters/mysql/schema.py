@@ -47,6 +47,8 @@ _KINDS = {
     "inet6": Kind.INET6,
 }
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
+_ESCAPED = re.compile(r"''|\\(.)")
+_ESCAPES = {"n": "\n", "r": "\r", "0": "\0"}
 
 
 async def read_tables(connection: aiomysql.Connection, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
@@ -190,7 +192,7 @@ def _column(row: ColumnRow) -> Column:
         case "datetime" | "timestamp" | "time":
             return Column(row.name, _KINDS[row.data_type], scale=row.fraction)
         case "enum" | "set":
-            labels = tuple(label.replace("''", "'") for label in _LABEL.findall(row.column_type))
+            labels = tuple(_ESCAPED.sub(_unescaped, label) for label in _LABEL.findall(row.column_type))
             return Column(row.name, _KINDS[row.data_type], charset=row.charset, labels=labels)
         case "char" | "varchar":
             return Column(row.name, Kind.TEXT, length=row.characters, charset=row.charset)
@@ -202,3 +204,9 @@ def _column(row: ColumnRow) -> Column:
             return Column(row.name, Kind.GEOMETRY)
         case other:
             return Column(row.name, _KINDS.get(other, Kind.BINARY))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """Returns a character of a label, which COLUMN_TYPE spells as SHOW CREATE TABLE does."""
+    escaped: str | None = found[1]
+    return "'" if escaped is None else _ESCAPES.get(escaped, escaped)

@@ -79,7 +79,11 @@ async def begin_anew(book: Books, forms: Iterable[TableForm]) -> None:
 
 async def replace_behind(book: Books, place: Position) -> None:
     """Has the last form that is kept of each table hold from `place` on, where that is before it: the log is read again
-    from there, and what a table has lost of its form is told then.  Raises TargetError."""
+    from there, and what a table has lost of its form is told then.  Of a log with statements, which has lost some, none
+    is kept: its reader looks at the tables anew.  Raises TargetError."""
+    if "/" not in place.file:  # MySQL or MariaDB
+        await begin_anew(book, ())
+        return
     last = {form.id: form for form in sorted(await _read(book), key=lambda one: one.place.order)}
     if any(form.place.order > place.order for form in last.values()):
         moved = [f if f.place.order <= place.order else msgspec.structs.replace(f, place=place) for f in last.values()]

@@ -95,11 +95,16 @@ class FormerColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FormerTable(msgspec.Struct, frozen=True, array_like=True):
-    """A table of a MySQL or MariaDB source as it was at a place of the log.  `charset`, `collation`: its default."""
+    """A table of a MySQL or MariaDB source as it was at a place of the log.  `charset`, `collation`: its default.
+
+    `columns` are in the order of its rows, and `primary_key` has the names of the key's, where that is not None: then
+    the order was not known either (forms that Tidelock kept before it followed both).
+    """
 
     columns: tuple[FormerColumn, ...]
     charset: str = ""
     collation: str = ""
+    primary_key: tuple[str, ...] | None = None
 
 
 class Ddl(msgspec.Struct, frozen=True, array_like=True):

@@ -71,7 +71,6 @@ SETTINGS = [
     ("binlog_format", "STATEMENT"),
     ("binlog_format", "MIXED"),
     ("binlog_row_image", "MINIMAL"),
-    ("binlog_row_metadata", "MINIMAL"),
 ]
 
 
@@ -84,6 +83,16 @@ async def test_log_settings(place: Place, mariadb: MariaDb, setting: Any, name: 
     assert value in found.message
     assert found.hint.startswith(f"SET GLOBAL {name}=")
     mariadb.execute(found.hint.partition(";")[0])
+    assert await place.findings() == []
+
+
+@pytest.mark.parametrize("value", ["MINIMAL", "NO_LOG"])
+async def test_a_log_that_names_no_columns(place: Place, mariadb: MariaDb, setting: Any, value: str) -> None:
+    place.both()
+    setting(mariadb, "binlog_row_metadata", value)
+    found = only(await place.findings(), "source-binlog-row-metadata")
+    assert found.level == "note" and value in found.message, found
+    mariadb.execute(found.hint.partition(" has ")[0])
     assert await place.findings() == []
 
 

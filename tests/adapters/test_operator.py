@@ -81,6 +81,8 @@ async def test_forms_of_tables_are_kept_by_their_owner_up_to_the_checkpoint(feed
     await replace_behind(Books(feed, target), Position("7/2", 15))
     moved = TableForm(1, new.table, Position("7/2", 15), new.words)
     assert await ours.read(book, Position("7/2", 15)) and set(ours.all) == {moved, form(2, 10, "other")}
+    await replace_behind(Books(feed, target), Position("binlog.000007", 15))
+    assert not await ours.read(book, Position("binlog.000007", 15)), "a log with statements that has lost some"
 
 
 async def park(

@@ -40,8 +40,11 @@ def minimal(rig: Rig) -> None:
 
 
 def without_names(rig: Rig) -> None:
-    rig.at_source("SET GLOBAL binlog_row_metadata=MINIMAL", "FLUSH TABLES", "UPDATE account SET v = 7 WHERE id = 1")
-    rig.at_source("SET GLOBAL binlog_row_metadata=FULL", "FLUSH TABLES")
+    """The row's table was another one, by a session that logs nothing."""
+    rig.at_source("SET GLOBAL binlog_row_metadata=MINIMAL")
+    rig.at_source("SET sql_log_bin=0", "ALTER TABLE account MODIFY v smallint", "SET sql_log_bin=1")
+    rig.at_source("UPDATE account SET v = 7 WHERE id = 1", "SET GLOBAL binlog_row_metadata=FULL")
+    rig.at_source("SET sql_log_bin=0", "ALTER TABLE account MODIFY v int", "SET sql_log_bin=1")
 
 
 def rolled_back(rig: Rig) -> None:

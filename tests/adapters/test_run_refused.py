@@ -117,8 +117,6 @@ def test_missing_grant_at_the_target(missing: str, shop: Rig) -> None:
     ("setting", "mend"),
     [
         ("--binlog-format=STATEMENT", "binlog_format"),
-        ("--binlog-row-metadata=MINIMAL", "binlog_row_metadata"),
-        ("--binlog-row-metadata=NO_LOG", "binlog_row_metadata"),
         ("--binlog-row-image=MINIMAL", "binlog_row_image"),
     ],
 )
@@ -133,21 +131,9 @@ def test_an_unsuitable_log(
 def test_an_unsuitable_log_of_mysql(
     make_rig: Callable[..., Rig], make_mysql: Callable[..., MySql], postgres: Server
 ) -> None:
-    rig = make_rig(make_mysql(extra=["--binlog-row-metadata=MINIMAL"]), postgres, "refused")
+    rig = make_rig(make_mysql(extra=["--binlog-row-image=MINIMAL"]), postgres, "refused")
     rig.table("account", "id bigint PRIMARY KEY")
-    refused(rig, "SET GLOBAL binlog_row_metadata", "binlog_row_metadata")
-
-
-def test_metadata_that_is_not_full_in_the_middle_of_the_log(
-    make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server
-) -> None:
-    """The setting is right when the run starts, and was not when the rows were logged."""
-    rig = make_rig(make_mariadb(), postgres, "refused")
-    rig.table("account", "id bigint PRIMARY KEY")
-    rig.at_source("SET GLOBAL binlog_row_metadata = MINIMAL", "INSERT INTO account VALUES (1)")
-    rig.at_source("SET GLOBAL binlog_row_metadata = FULL", "INSERT INTO account VALUES (2)")
-    assert rig.catch_up_code() in (1, 4)
-    assert "binlog_row_metadata" in rig.said()
+    refused(rig, "SET GLOBAL binlog_row_image", "binlog_row_image")
     assert "Traceback" not in rig.said()
     assert rig.rows(f"SELECT count(*)::text FROM {rig.schema}.account") == [("0",)]
 

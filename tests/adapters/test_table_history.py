@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+import pytest
+
 from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.dropped_database import of_tables
 from tidelock.adapters.ddl.former_tables import moved
@@ -74,10 +76,54 @@ def test_what_was_seen_of_a_table_does_not_hold_once_a_statement_was_met() -> No
     assert former(made, at(540)) is None
 
 
-def test_a_table_of_which_a_statement_exchanges_names_is_looked_at_anew() -> None:
+def test_names_that_a_statement_exchanges() -> None:
     made = history(seen(at(500), OLD), at(500))
     assert former(made, at(600), "ALTER TABLE t CHANGE id a smallint, CHANGE a id int") == OLD
-    assert former(made, at(700)) is None
+    behind = former(made, at(700))
+    assert behind is not None
+    assert [(one.column.name, one.type) for one in behind.columns] == [("a", "smallint"), ("id", "int")]
+
+
+def columns_behind(statement: str) -> tuple[list[str], tuple[str, ...] | None]:
+    made = history(seen(at(500), table("a int, b int, c int, PRIMARY KEY (a, b)")), at(500))
+    former(made, at(600), f"ALTER TABLE t {statement}")
+    behind = former(made, at(700))
+    assert behind is not None, statement
+    return [one.column.name for one in behind.columns], behind.primary_key
+
+
+PLACES = {
+    "ADD x int": ["a", "b", "c", "x"],
+    "ADD x int FIRST": ["x", "a", "b", "c"],
+    "ADD x int AFTER A, ADD y int AFTER x": ["a", "x", "y", "b", "c"],
+    "ADD x int AS (a) AFTER a": ["a", "x", "b", "c"],
+    "ADD x int NOT NULL DEFAULT 1 AFTER b, DROP c": ["a", "b", "x"],
+    "ADD (x int, y int)": ["a", "b", "c", "x", "y"],
+    "MODIFY c int FIRST": ["c", "a", "b"],
+    "MODIFY b int FIRST, MODIFY c int FIRST": ["c", "b", "a"],
+    "CHANGE c z int AFTER a, DROP b": ["a", "z"],
+    "RENAME COLUMN c TO z, ADD x int AFTER z": ["a", "b", "z", "x"],
+    "RENAME COLUMN c TO b, RENAME COLUMN b TO c": ["a", "c", "b"],
+    "DROP c, ADD c int FIRST": ["c", "a", "b"],
+    "MODIFY b bigint": ["a", "b", "c"],
+}
+
+
+@pytest.mark.parametrize("statement", PLACES)
+def test_places_of_columns(statement: str) -> None:
+    """As the servers have them: the same statements run on some in `test_unnamed_columns.py`."""
+    assert columns_behind(statement)[0] == PLACES[statement]
+
+
+@pytest.mark.parametrize(
+    ("statement", "key"),
+    [
+        ("DROP PRIMARY KEY", ()), ("DROP PRIMARY KEY, ADD PRIMARY KEY (C)", ("c",)), ("MODIFY a int FIRST", ("a", "b")),
+        ("CHANGE b z int FIRST", ("a", "z")), ("DROP b", ("a",)), ("ADD x int", ("a", "b")),
+    ],
+)  # fmt: skip
+def test_keys_follow_columns(statement: str, key: tuple[str, ...]) -> None:
+    assert columns_behind(statement)[1] == key
 
 
 def test_statements_move_a_table_forward() -> None:

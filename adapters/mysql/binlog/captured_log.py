@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pymysql
@@ -12,19 +12,25 @@ import pymysql
 from tidelock.adapters.mysql.binlog.fed_statements import with_path
 from tidelock.adapters.mysql.binlog.history import HINT
 from tidelock.adapters.mysql.binlog.log_ends import current_position
+from tidelock.adapters.mysql.binlog.named_tables import NamedTables
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
+from tidelock.adapters.mysql.binlog.statements_ahead import StatementsAhead, changes_tables
 from tidelock.adapters.mysql.binlog.table_history import TableHistory
 from tidelock.adapters.mysql.binlog.table_look import TableLook
 from tidelock.adapters.mysql.charsets import lenient_decoder
-from tidelock.adapters.mysql.connection import connect, explained, flavor, reader_endpoint, rows
+from tidelock.adapters.mysql.connection import connect, explained, flavor, reader_endpoint, rows, variable
 from tidelock.adapters.mysql.left_out import require_logged
+from tidelock.adapters.mysql.log_settings import METADATA, NAME_COLUMNS
 from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Learned, Unanswered
-from tidelock.adapters.ports.source_errors import OtherHistory
+from tidelock.adapters.ports.source_errors import OtherHistory, UnsuitableLog
 from tidelock.adapters.source.feed_log import FeedLog
+from tidelock.engine.capture.shadow_names import may_shadow
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.log_batch import LogBatch, SourceChunk
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName, Value
+from tidelock.engine.model.schema_change import DdlKind
 
 
 class CapturedLog(FeedLog):
@@ -36,8 +42,15 @@ class CapturedLog(FeedLog):
         super().__init__(order)
         self._scheme = order.source.scheme
         self._history: TableHistory | None = None
+        self._names: NamedTables | None = None
+        self._is_named = True
         if order.keeps_forms:
-            self._history = TableHistory(order.start, order.forms, TableLook(order.source, self._mapping), self.wanted)
+            look = TableLook(order.source, self._mapping)
+            self._history = TableHistory(order.start, order.forms, look, self.wanted, self._may_shadow)
+            ahead = StatementsAhead(
+                reader_endpoint(order.source), _dialect(self._scheme), lambda: self._reader.folded
+            )
+            self._names = NamedTables(self._history, look, ahead, lambda: self._reader.reading)
         self._reader = BinlogReader(
             reader_endpoint(order.source),
             server_id=order.server_id,
@@ -50,7 +63,11 @@ class CapturedLog(FeedLog):
             images=order.images,
             patience_seconds=order.patience_seconds,
             further=order.further,
+            names=self._names,
         )
+
+    def _may_shadow(self, table: TableName) -> bool:
+        return may_shadow(table, self._mapping)
 
     @property
     def unanswered(self) -> Unanswered:
@@ -84,6 +101,16 @@ class CapturedLog(FeedLog):
                 there = [str(row[0]) for row in rows(connection, "SHOW DATABASES")]
                 drawn = [name for name in there if self._mapping.draws_on(name)]
                 is_mariadb = flavor(connection).is_mariadb
+                value = variable(connection, METADATA)
+                self._is_named = value == "FULL"
+                self._reader.expect_names(self._is_named)
+                if self._history is None and not self._is_named:
+                    raise UnsuitableLog(
+                        f"{self._order.source} has {METADATA}={value}, and this feed keeps no tables of its source by "
+                        "which columns could be named",
+                        f"Run {NAME_COLUMNS} then `tidelock run FEED`; where it says then that the log does not name "
+                        f"columns, {RESYNC}",
+                    )
                 require_logged(connection, address, drawn, self._mapping.selects, mariadb=is_mariadb)
         except pymysql.MySQLError as error:
             raise explained(error, address) from error
@@ -92,12 +119,20 @@ class CapturedLog(FeedLog):
         read = classified(statement, self._scheme, folded=self._reader.folded)
         first = read.transactions[0]
         if self._history is not None and first.ddl is not None:
+            if changes_tables(first.ddl):
+                self._reader.forget_names(first.ddl.tables)
             first = msgspec.structs.replace(first, ddl=self._history.passed(first.ddl, read.last))
             read = msgspec.structs.replace(read, transactions=[first])
+            if self._names is not None and first.ddl is not None and first.ddl.kind is DdlKind.CREATE_TABLE:
+                self._complete(self._names, first.ddl.tables[0])
         if self._order.sites is None or first.ddl is None:
             return read
         known = with_path(first.ddl, self._order.source, self._order.own)
         return msgspec.structs.replace(read, transactions=[msgspec.structs.replace(first, ddl=known)])
+
+    def _complete(self, names: NamedTables, table: TableName) -> None:
+        if not self._is_named and (self.wanted(table) or self._may_shadow(table)):
+            names.complete(table)
 
     def met(self, shapes: Mapping[int, Shape], place: Position) -> None:
         if self._history is not None:
@@ -155,5 +190,9 @@ def classified(chunk: SourceChunk, scheme: str, *, folded: bool = False) -> Sour
         return chunk
     from tidelock.adapters.ddl.classify import classify  # DDL is rare
 
-    read = classify(first.ddl, "mariadb" if scheme == "mariadb" else "mysql", folded=folded)
+    read = classify(first.ddl, _dialect(scheme), folded=folded)
     return msgspec.structs.replace(chunk, transactions=[msgspec.structs.replace(first, ddl=read)])
+
+
+def _dialect(scheme: str) -> Literal["mysql", "mariadb"]:
+    return "mariadb" if scheme == "mariadb" else "mysql"

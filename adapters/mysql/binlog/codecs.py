@@ -91,6 +91,11 @@ _BYTES_PER_CHARACTER: Final = {
 }  # fmt: skip
 
 
+def bytes_per_character(charset: str) -> int:
+    """Returns the most bytes that a character has, by which lengths of texts are counted in the log."""
+    return _BYTES_PER_CHARACTER.get(charset, 1)
+
+
 def column(name: str, wire: WireColumn, kind: Kind | None) -> Column:
     """The column as records describe it; `kind` as in `codec`."""
     if wire.type in INTEGERS:
@@ -107,7 +112,7 @@ def column(name: str, wire: WireColumn, kind: Kind | None) -> Column:
         return Column(name, known, wire.unsigned, length, charset=wire.charset, labels=wire.labels)
     length = 0 if wire.type in BLOBS else wire.meta
     if wire.charset:
-        return Column(name, Kind.TEXT, length=length // _BYTES_PER_CHARACTER.get(wire.charset, 1), charset=wire.charset)
+        return Column(name, Kind.TEXT, length=length // bytes_per_character(wire.charset), charset=wire.charset)
     return Column(name, kind or Kind.BINARY, length=length)
 
 

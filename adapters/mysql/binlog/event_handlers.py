@@ -121,6 +121,7 @@ class EventHandlers:
         self._positioned = True
         state.file, state.offset = file, offset
         self.maps.clear()
+        self._tables.forget_names()  # a server that is started again counts its tables anew
         state.begun = False
         self._assembly.between_groups(file, offset)
 
@@ -173,6 +174,8 @@ class EventHandlers:
         self._assembly.begin(source, number, 0, True, self._state.when * 1_000_000)
         if flags & events.MARIADB_PREPARED_XA:
             self._two_phase()
+        elif flags & events.MARIADB_STANDALONE and events.begins_alter(b, p, end, flags):
+            self._tables.altered_in_parts()
 
     def _xid(self, b: bytes, p: int, end: int) -> None:
         self._assembly.ending = self.outer or (b, p, end)
@@ -302,7 +305,8 @@ class EventHandlers:
 
     def _table_map(self, b: bytes, p: int, end: int) -> None:
         low, high = _TABLE_ID(b, p)
-        self.maps[low | high << 32] = self._tables.get(b[p + 8 : end])
+        number = low | high << 32
+        self.maps[number] = self._tables.get(b[p + 8 : end], number)
         if self._state.is_xa:
             self.prepares.keep(events.TABLE_MAP, b, p, end, wanted=False)
 

@@ -171,6 +171,17 @@ def mariadb_gtid(b: bytes, p: int) -> tuple[str, int, int]:
     return source, number, flags
 
 
+_GROUP_COMMIT: Final = 2
+_START_ALTER: Final = 2
+
+
+def begins_alter(b: bytes, p: int, end: int, flags: int) -> bool:
+    """Tell whether MariaDB logs an ALTER TABLE where it begins, and will once more where it ends
+    (`binlog_alter_two_phase`).  `flags`: as `mariadb_gtid` returns them."""
+    at = p + 13 + (8 if flags & _GROUP_COMMIT else 0)
+    return at < end and bool(b[at] & _START_ALTER)
+
+
 _STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4}
 _MODE_STATUS, _CHARSET_STATUS, _ZONE_STATUS, _CATALOG_STATUS = 1, 4, 5, 6
 _CHARSET_SIZE: Final = 6

@@ -361,8 +361,10 @@ cdef class UsualEvents:
             return TAKEN
         found = b[p + TABLE_AND_FLAGS : end]
         table = self.known.get(found)
-        if table is None:
-            return LEFT
+        if table is None:  # a map that does not name its columns is known under this id alone
+            table = self.maps.get(number)
+            if table is None or table.unnamed != found:
+                return LEFT
         self.maps[number] = table
         self.use(number, table)
         self.payload = found

@@ -22,7 +22,6 @@ _MENDS = {
     "log_bin": "set log_bin in the server's configuration and restart it",
     "binlog_format": "SET GLOBAL binlog_format=ROW; then reconnect the writers",
     "binlog_row_image": "SET GLOBAL binlog_row_image=FULL; then reconnect the writers",
-    "binlog_row_metadata": "SET GLOBAL binlog_row_metadata=FULL",
 }
 
 

@@ -16,10 +16,13 @@ import pymysql
 
 from tidelock.adapters.bookkeeping.tables import RECEIPTS, quote
 from tidelock.adapters.mysql.binlog.log_ends import current_position
+from tidelock.adapters.mysql.binlog.named_tables import own_table
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
+from tidelock.adapters.mysql.binlog.table_look import TableLook
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
 from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.log_batch import SourceChunk
 from tidelock.engine.model.records import Position, TableName
 
@@ -70,12 +73,14 @@ def _write(connection: pymysql.Connection[Any], order: CaptureOrder, number: int
 
 def _is_there(order: CaptureOrder, number: int, before: Position, after: Position) -> bool:
     receipts = TableName(order.own, RECEIPTS)
+    look = TableLook(order.source, Mapping(order.rules, order.own))
     reader = BinlogReader(
         reader_endpoint(order.source),
         server_id=_own_id(order.server_id),
         wanted=lambda _: False,
         is_marker=receipts.__eq__,
         start=Position(before.file, before.offset),
+        names=lambda mapped, _own: own_table(look, mapped),
     )
     with closing(reader):
         for chunk in reader.chunks():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import pymysql
@@ -20,12 +20,15 @@ from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.events import TRANSACTION_PAYLOAD
 from tidelock.adapters.mysql.binlog.far_places import asked, begun_at
 from tidelock.adapters.mysql.binlog.history import confirm, identity
+from tidelock.adapters.mysql.binlog.known_columns import Named
+from tidelock.adapters.mysql.binlog.named_tables import Reading
 from tidelock.adapters.mysql.binlog.packets import Packet, PacketStream, Silence, command, dump
 from tidelock.adapters.mysql.binlog.positions import survey
 from tidelock.adapters.mysql.binlog.prepared_log import prepared_events
 from tidelock.adapters.mysql.binlog.prepared_search import find_prepare
 from tidelock.adapters.mysql.binlog.prepares import PATIENCE_SECONDS, Prepares
 from tidelock.adapters.mysql.binlog.row_layout import Columns
+from tidelock.adapters.mysql.binlog.table_map import TableMap
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.connection import (
     Address,
@@ -63,6 +66,7 @@ class BinlogReader:
     `images`: rows may be row images (`row_layout`).  `patience_seconds`: see `unanswered`.
     `folded`: the server keeps names in lower case, as told since the first chunk (`lower_case_table_names=1`).
     `further`: places that the log must hold besides `start` (`engine.protocol.effects.RequestResend`).
+    `names`: as `Tables` has it.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class BinlogReader:
         images: bool = False,
         patience_seconds: float = PATIENCE_SECONDS,
         further: Sequence[Position] = (),
+        names: Callable[[TableMap, bool], Named] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._server_id = server_id
@@ -93,10 +98,12 @@ class BinlogReader:
         self._clock_skew = 0.0
         self._patience = patience_seconds
         self._prepares: Prepares | None = None
+        self._server = ""
         self._from_head = False  # what comes begins before the start
         self.folded = False
         self.ready: list[SourceChunk] = []
-        self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
+        self._assembly: Assembly | None = None
+        self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images, names)
 
     def chunks(self) -> Iterator[SourceChunk]:
         """Chunks for ever, in log order.  Raises SourceError."""
@@ -127,6 +134,21 @@ class BinlogReader:
     def image_columns(self) -> Mapping[int, Columns]:
         """The columns of tables whose rows are images, by shape number."""
         return self._tables.columns
+
+    @property
+    def reading(self) -> Reading:
+        """The place that is read; only while it is."""
+        assembly = self._assembly
+        assert assembly is not None, "nothing is read yet"
+        return Reading(Position(assembly.state.file, assembly.state.offset), assembly.place, self._server)
+
+    def expect_names(self, are_named: bool) -> None:
+        """Notes whether the server's log names columns now."""
+        self._tables.are_named = are_named
+
+    def forget_names(self, tables: Collection[TableName]) -> None:
+        """As `Tables.forget_names`."""
+        self._tables.forget_names(tables)
 
     @property
     def unanswered(self) -> Unanswered | None:
@@ -212,13 +234,13 @@ class BinlogReader:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
         self._flavor = flavor(connection)
         confirm(self._endpoint, self._start, self._further)
-        who = identity(connection)
+        who = self._server = identity(connection)
         gtids, by_gtid = self._gtids(connection)
         self.folded = variable(connection, "lower_case_table_names") == "1"
         checksums = self._session(connection)
         self._clock_skew = float(rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
-        assembly = Assembly(
+        assembly = self._assembly = Assembly(
             self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid,
             server=who,
         )  # fmt: skip

@@ -37,8 +37,10 @@ _DECODE: Final = msgspec.json.Decoder(_Words).decode
 
 
 class TableHistory:
-    """Follows the tables that are `wanted` while a log is read.  `kept`: the forms that are; `look`: at the catalogue,
-    but for tables that are known."""
+    """Follows the tables that are `wanted` while a log is read, and `shadows`, which may take the place of these.
+
+    `kept`: the forms that are; `look`: at the catalogue, but for tables that are known.
+    """
 
     def __init__(
         self,
@@ -46,8 +48,10 @@ class TableHistory:
         kept: Iterable[TableForm],
         look: Callable[[Collection[TableName]], Look],
         wanted: Callable[[TableName], bool],
+        shadows: Callable[[TableName], bool] = lambda _: False,
     ) -> None:
         self._start, self._kept, self._look, self._wanted = start, tuple(kept), look, wanted
+        self._shadows = shadows
         self._tables: dict[TableName, FormerTable] = {}
         self._partly: set[TableName] = set()  # those of which a statement alone has told
         self._since: dict[TableName, Position] = {}  # the place of the last statement about a table
@@ -101,20 +105,26 @@ class TableHistory:
         self._arrive(end)
         if self._pending is not None and end.order[:2] > self._pending.place.order[:2]:
             self._settle(end)  # it begins at the place of the look, or behind it
+        own = {name: table for name, table in self._tables.items() if self._wanted(name)}
         if self._whole:
-            ddl = of_tables(ddl, self._tables.keys())
-        former = former_of(ddl, self._tables, shadowed(ddl.tables[0]) if ddl.tables else None)
+            ddl = of_tables(ddl, own.keys())
+        former = former_of(ddl, own, shadowed(ddl.tables[0]) if ddl.tables else None)
+        partly = [self._tables[name] for name in self._partly if name in self._tables]
         behind = moved(ddl, self._tables)
         gone = given_up(ddl) if None in behind.values() else ()
         for name, table in behind.items():
             if self._wanted(name):
                 self._note(name, table, end, gone=name in gone)
+            elif self._shadows(name):
+                self._note_shadow(name, table, end)
+            if table is not None and any(table is one for one in partly):
+                self._partly.add(name)
         if not ddl.tables and ddl.kind is not DdlKind.UNRELATED:
             self._pending, self._floor, self._stale = None, end, True
             self._whole, self._vague = False, True
         if ddl.kind is DdlKind.CREATE_TABLE and ddl.tables[0] in self._tables:
             self._partly.add(ddl.tables[0])
-            self._stale = True
+            self._stale = self._stale or self._wanted(ddl.tables[0])
         if former is None and ddl.kind is DdlKind.CREATE_TABLE and self._wanted(ddl.tables[0]):
             former = self._made(ddl.tables[0])
         return ddl if former is None else msgspec.structs.replace(ddl, former=former)
@@ -141,6 +151,30 @@ class TableHistory:
         elif (filled := with_default(table, shape)) != table:
             self._tables[shape.name] = filled
             self._learn(shape.name, filled, place)
+
+    # ------------------------------------------------------------------ tables that the log does not name
+
+    def form(self, name: TableName) -> tuple[FormerTable | None, bool]:
+        """Returns a table as it is known by now, and whether a statement alone has told of it."""
+        return self._tables.get(name), name in self._partly
+
+    def settle(self, name: TableName, table: FormerTable, group: Position) -> None:
+        """Takes what a table certainly is at the place that is read.  `group`: where the open transaction begins."""
+        if self._tables.get(name) == table and name not in self._partly:
+            return
+        floor = self._floor or group
+        self._tables[name] = table
+        self._partly.discard(name)
+        if self._pending is not None:
+            self._pending.tables.pop(name, None)
+        self._learn(name, table, max(self._since.get(name, floor), floor, key=lambda one: one.order))
+
+    def complete(self, name: TableName, charset: str, collation: str) -> None:
+        """Takes the character set that a table which a statement has made got from its database."""
+        table = self._tables.get(name)
+        if table is not None and name in self._since:
+            self._tables[name] = filled = with_texts(table, charset, collation)
+            self._learn(name, filled, self._since[name])
 
     # ------------------------------------------------------------------ looks
 
@@ -187,6 +221,14 @@ class TableHistory:
             self._tables[name] = table
         self._learn(name, table, place)
 
+    def _note_shadow(self, name: TableName, table: FormerTable | None, place: Position) -> None:
+        self._partly.discard(name)
+        if table is not None:
+            self._tables[name] = table
+        elif self._tables.pop(name, None) is None:
+            return
+        self._learn(name, table, place)
+
     def _learn(self, name: TableName, table: FormerTable | None, place: Position) -> None:
         words = _ENCODE(_Words(self._server, table)).decode()
         # Forms of a table are told apart by offset and rows alone, so the file is a part of them: less than no row is
@@ -213,13 +255,21 @@ def with_default(table: FormerTable, shape: Shape) -> FormerTable:
     charset = next((told[one.name] for one in texts if told.get(one.name)), "")
     if not charset or table.charset:
         return table
-    names = {one.name for one in texts}
+    return with_texts(table, charset, "")
+
+
+def with_texts(table: FormerTable, charset: str, collation: str) -> FormerTable:
+    """Returns a table with a character set for itself and its texts without one."""
     columns = tuple(
-        msgspec.structs.replace(one, column=msgspec.structs.replace(one.column, charset=charset))
-        if one.column.name in names else one
+        msgspec.structs.replace(
+            one, column=msgspec.structs.replace(one.column, charset=charset), collation=one.collation or collation
+        )
+        if one.column.kind in _TEXTS and not one.column.charset else one
         for one in table.columns
     )  # fmt: skip
-    return msgspec.structs.replace(table, columns=columns, charset=charset)
+    return msgspec.structs.replace(
+        table, columns=columns, charset=table.charset or charset, collation=table.collation or collation
+    )
 
 
 def _bare(column: Column, known: dict[str, Column]) -> Column:

@@ -6,7 +6,7 @@ is asked for is as it is at that end, of each table that no statement has change
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -27,11 +27,13 @@ Answer = TypeVar("Answer")
 
 
 class Look(msgspec.Struct, frozen=True):
-    """`server`: its identity; `place`: the log's end, behind the look; `tables`: those that were asked for."""
+    """`server`: its identity; `place`: the log's end, behind the look; `tables`: those that were asked for.  `texts`:
+    character set and collation that the database of a single table gives to tables; '' where that was not asked."""
 
     server: str
     place: Position
     tables: dict[TableName, FormerTable]
+    texts: tuple[str, str] = ("", "")
 
 
 class TableLook:
@@ -42,11 +44,21 @@ class TableLook:
 
     def __call__(self, known: Collection[TableName]) -> Look:
         """Returns the feed's tables that are not among the `known`.  Raises SourceError."""
+        return self._seen(lambda connection: self._tables(connection, known))
+
+    def at(self, name: TableName) -> Look:
+        """Returns one table, which need not be the feed's, and the texts of its database.  Raises SourceError."""
+        return self._seen(lambda connection: _described(connection, [name]), name.schema)
+
+    def _seen(
+        self, tables_of: Callable[[SourceConnection], dict[TableName, FormerTable]], database: str = ""
+    ) -> Look:
         try:
             with closing(connect(self._address)) as connection:
                 server = identity(connection)
-                tables = self._tables(connection, known)
-                return Look(server, current_place(connection), tables)
+                tables = tables_of(connection)
+                texts = _texts_of(connection, database) if database else ("", "")
+                return Look(server, current_place(connection), tables, texts)
         except pymysql.MySQLError as error:
             raise explained(error, self._address) from error
 
@@ -66,26 +78,44 @@ class TableLook:
         for name, (*_, type_) in zip(found, there, strict=True):
             if str(type_) == VERSIONED and self._mapping.selects(name):
                 raise versioned(name)
-        names = [name for name in found if name not in known and self._mapping.selects(name)]
-        if not names:
-            return {}
-        where, args = catalogue.condition(names)
-        collations = {
-            TableName(str(schema), str(table)): str(collation or "")
-            for schema, table, collation in rows(
-                connection,
-                "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COLLATION FROM information_schema.TABLES WHERE " + where,
-                *args,
-            )
-        }
-        columns: dict[TableName, list[FormerColumn]] = {}
-        for row in _done(catalogue.columns(asked, names)):
-            columns.setdefault(row.table_name, []).append(_column(row))
-        return {
-            name: FormerTable(tuple(columns[name]), collations[name].partition("_")[0], collations[name])
-            for name in names
-            if name in columns and name in collations
-        }
+        return _described(connection, [name for name in found if name not in known and self._mapping.selects(name)])
+
+
+def _texts_of(connection: SourceConnection, database: str) -> tuple[str, str]:
+    found = rows(
+        connection,
+        "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
+        " WHERE SCHEMA_NAME = %s",
+        database,
+    )
+    return (str(found[0][0]), str(found[0][1])) if found else ("", "")
+
+
+def _described(connection: SourceConnection, names: Sequence[TableName]) -> dict[TableName, FormerTable]:
+    if not names:
+        return {}
+    asked = _Asked(connection)
+    where, args = catalogue.condition(names)
+    collations = {
+        TableName(str(schema), str(table)): str(collation or "")
+        for schema, table, collation in rows(
+            connection,
+            "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COLLATION FROM information_schema.TABLES WHERE " + where,
+            *args,
+        )
+    }
+    columns: dict[TableName, list[FormerColumn]] = {}
+    for row in _done(catalogue.columns(asked, names)):
+        columns.setdefault(row.table_name, []).append(_column(row))
+    indexes = _done(catalogue.unique_indexes(asked, names))
+    keys = {one.table_name: tuple(filter(None, one.columns)) for one in indexes if one.name == "PRIMARY"}
+    return {
+        name: FormerTable(
+            tuple(columns[name]), collations[name].partition("_")[0], collations[name], keys.get(name, ())
+        )
+        for name in names
+        if name in columns and name in collations
+    }
 
 
 class _Asked:

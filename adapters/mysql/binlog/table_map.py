@@ -1,4 +1,5 @@
 """TABLE_MAP events: the table, its columns and (with binlog_row_metadata=FULL) their names, signs, charsets and keys.
+MINIMAL, MySQL's default, tells signs and charsets alone, and NO_LOG, MariaDB's, none of them (`known_columns`).
 
 The payload after table id and flags is: schema, table, column types, one block of type-specific `meta`, a bitmap of
 nullable columns, then optional metadata as (field, length, value).  `meta` as kept in `WireColumn`: precision << 8 |
@@ -55,12 +56,22 @@ _PREFIXED: Final = BLOBS | {codecs.GEOMETRY, codecs.VECTOR, codecs.JSON}
 
 
 class TableMap(msgspec.Struct, frozen=True):
-    """`names`: empty without FULL metadata.  `primary_key`: column indexes, in key order."""
+    """`names`: empty without FULL metadata.  `primary_key`: column indexes, in key order.  `nullable`: a bit for each
+    column, the first one lowest.  `tells_signs`, `tells_charsets`: the log has signs of numbers, character sets of
+    texts.
+    """
 
     name: TableName
     columns: tuple[WireColumn, ...]
     names: tuple[str, ...] = ()
     primary_key: tuple[int, ...] = ()
+    nullable: int = 0
+    tells_signs: bool = False
+    tells_charsets: bool = False
+
+    def may_be_null(self, index: int) -> bool:
+        """Tells whether a column may be NULL."""
+        return bool(self.nullable >> index & 1)
 
     def fixed_binaries(self) -> list[int]:
         """Indexes of columns that may be MariaDB uuid, inet6 or inet4: all are logged as BINARY(16) or BINARY(4)."""
@@ -157,6 +168,9 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bo
         ),
         tuple(part.decode() for part in _strings(fields.get(_NAMES, b""))),
         _primary_key(fields),
+        int.from_bytes(raw[at + size : at + size + (count + 7) // 8], "little") & (1 << count) - 1,
+        _SIGNEDNESS in fields,
+        _DEFAULT_CHARSET in fields or _COLUMN_CHARSET in fields,
     )
 
 

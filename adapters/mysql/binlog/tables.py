@@ -7,12 +7,13 @@ with a new number and newly compiled functions.  Rows of tables that nobody want
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, VERDICTS
 from tidelock.adapters.mysql.binlog import table_map
 from tidelock.adapters.mysql.binlog.codecs import UnknownType, codec
+from tidelock.adapters.mysql.binlog.known_columns import Named
 from tidelock.adapters.mysql.binlog.partial_json import PartialRows
 from tidelock.adapters.mysql.binlog.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
@@ -44,10 +45,12 @@ class LoggedTable:
     """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps).
 
     `images`: rows are to be row images; `columns`: their columns, None where they are tuples nevertheless.
+    `unnamed`: the payload, where it does not name the columns, as long as the names of here hold.
     """
 
     __slots__ = (
-        "_kinds", "_lenient", "_map", "_partial", "_skips", "columns", "name", "number", "one", "readers", "role", "two"
+        "_kinds", "_lenient", "_map", "_partial", "_skips", "columns", "name", "number", "one", "readers", "role",
+        "two", "unnamed",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +62,7 @@ class LoggedTable:
         self._map = mapped
         self._kinds = kinds
         self.columns: Columns | None = None
+        self.unnamed: bytes | None = None
         self._lenient: RowReaders | None = None
         found = layout(number, self._columns()) if images and role is Role.WANTED else None
         if found is not None:
@@ -185,6 +189,8 @@ class Tables:
 
     `images`: rows are row images where a table's columns and this installation can have them.
     `by_mariadb`: which server wrote the log file, as its first event says.
+    `names(map, own)`: the columns of a map that does not name them; `own`: of one of our own tables.  None: such a log
+    is not read.  What it says holds for the number that the log has for the table, until `forget_names`.
     """
 
     def __init__(
@@ -193,21 +199,42 @@ class Tables:
         is_marker: Callable[[TableName], bool],
         kinds: Callable[[TableName], Mapping[str, Kind]],
         images: bool = False,
+        names: Callable[[TableMap, bool], Named] | None = None,
     ) -> None:
         self.by_mariadb = False
+        self.are_named = True  # by the log, as the server has it now
+        self._names = names
+        self._altering = False
         self._images = images
         self._wanted = wanted
         self._is_marker = is_marker
         self._kinds = kinds
         self._tables: dict[bytes, LoggedTable] = {}
         self._numbered: dict[bytes, LoggedTable] = {}
+        self._made: dict[tuple[bytes, Named], LoggedTable] = {}  # of maps without names
+        self._unnamed: dict[tuple[int, bytes], LoggedTable] = {}  # those of which the names hold
         self._unannounced: dict[int, Shape] = {}
         self.columns: dict[int, Columns] = {}  # of all tables whose rows are images, by number
 
-    def get(self, payload: bytes) -> LoggedTable:
-        """Return the table of a TABLE_MAP payload, made anew where it was not seen before."""
-        table = self._tables.get(payload)
-        return table if table is not None else self._new(payload)
+    def get(self, payload: bytes, id_: int = 0) -> LoggedTable:
+        """Return the table of a TABLE_MAP payload, made anew where it was not seen before.  `id_`: the log's number of
+        it.  Raises SourceError."""
+        table = self._tables.get(payload) or self._unnamed.get((id_, payload))
+        return table if table is not None else self._new(payload, id_)
+
+    def forget_names(self, tables: Collection[TableName] = ()) -> None:
+        """Forgets the columns of maps that do not name them: these tables, or all, may be others from here on."""
+        for key, table in [*self._unnamed.items()]:
+            if not tables or table.name in tables:
+                table.unnamed = None
+                del self._unnamed[key]
+
+    def altered_in_parts(self) -> None:
+        """Notes that the log tells an ALTER TABLE where it begins: rows of the table of before follow.  Raises
+        UnsuitableLog where columns have no names, which nobody could tell then."""
+        self._altering = True
+        if self._names is not None and not self.are_named:
+            raise _in_parts()
 
     def wanted(self, name: TableName) -> bool:
         """Tell whether rows of the table are wanted."""
@@ -218,24 +245,46 @@ class Tables:
         shapes, self._unannounced = self._unannounced, {}
         return shapes
 
-    def _new(self, payload: bytes) -> LoggedTable:
+    def _new(self, payload: bytes, id_: int) -> LoggedTable:
         role = self._role(table_map.parse_name(payload, 0)[0])
         mapped = table_map.parse(payload, described=role is not Role.UNWANTED, by_mariadb=self.by_mariadb)
         if role is Role.UNWANTED:
             if len(self._tables) - len(self._numbered) >= _MOST_UNWANTED:
                 self._tables = dict(self._numbered)
             table = LoggedTable(mapped, role, -1, {})
+        elif self._names is not None and not mapped.names:
+            if self._altering:
+                raise _in_parts()
+            return self._named(payload, id_, self._names(mapped, role is not Role.WANTED), role)
         else:
             kinds = self._kinds(mapped.name) if mapped.fixed_binaries() else {}
-            table = LoggedTable(mapped, role, len(self._numbered), kinds, self._images)
-            self._unannounced[table.number] = table.shape()
-            if table.columns is not None:
-                self.columns[table.number] = table.columns
-            self._numbered[payload] = table
+            table = self._numbered[payload] = self._announced(mapped, role, kinds)
         self._tables[payload] = table
+        return table
+
+    def _named(self, payload: bytes, id_: int, named: Named, role: Role) -> LoggedTable:
+        table = self._made.get((payload, named))
+        if table is None:
+            table = self._made[payload, named] = self._announced(named.mapped, role, dict(named.kinds))
+        table.unnamed = payload
+        self._unnamed[id_, payload] = table
+        return table
+
+    def _announced(self, mapped: TableMap, role: Role, kinds: Mapping[str, Kind]) -> LoggedTable:
+        table = LoggedTable(mapped, role, len(self._numbered) + len(self._made), kinds, self._images)
+        self._unannounced[table.number] = table.shape()
+        if table.columns is not None:
+            self.columns[table.number] = table.columns
         return table
 
     def _role(self, name: TableName) -> Role:
         if self._is_marker(name):
             return _MARKS.get(name.table, Role.MARKER)
         return Role.WANTED if self._wanted(name) else Role.UNWANTED
+
+
+def _in_parts() -> UnsuitableLog:
+    return UnsuitableLog(
+        "the log does not name columns, and tells an ALTER TABLE where it begins, before rows that do not have it",
+        f"SET GLOBAL binlog_alter_two_phase=OFF and SET GLOBAL binlog_row_metadata=FULL at the source; then {RESYNC}",
+    )
