@@ -86,13 +86,14 @@ class Feed:
         """Some of the log arrives, the target does something, machines take a step."""
         chance = self.chance
         self.now += 30_000 if self.calm else PAUSES_US[int(chance.random() * len(PAUSES_US))]
+        newest, copies = self.owners[-1], self.plan.copy is not None or self.plan.repairs
         for _ in range(TURNS[int(chance.random() * len(TURNS))]):
-            self._read(self.owner)
+            self._read(newest)
             self.target.go_on(chance)
-            if self.plan.copy is not None or self.plan.repairs:
+            if copies:
                 self.source.go_on(chance)
-                self.owner.copier.go_on(chance, self.owner.post, calm=self.calm)
-        for owner in self.owners if len(self.owners) > 1 else (self.owner,):
+                newest.copier.go_on(chance, newest.post, calm=self.calm)
+        for owner in self.owners if len(self.owners) > 1 else (newest,):
             if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
                 self._step(owner)
 

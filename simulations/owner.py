@@ -156,17 +156,21 @@ class Owner:
 
     def windows(self) -> int | None:
         """Number of windows planned by its machine; None unless it is paused, and no transaction is half applied."""
-        flows = self.machine.state is State.FLOWING and not self.machine.streaming
-        return self.machine.watermark.upcoming() if flows and self.machine.paused else None
+        machine = self.machine
+        if machine.state is not State.FLOWING or not machine.paused or machine.streaming:
+            return None
+        return machine.watermark.upcoming()
 
     def obeys(self, events: list[ApplyEvent], windows: int | None) -> None:
         """After a step: what is paused plans nothing, and what has lost its log for good does not go on."""
         if self.machine.state is not State.FLOWING:
             return
-        if any(isinstance(event, SourceFailed) and not event.retryable for event in events):
-            raise Mistake(f"owner {self.number} goes on without its log")
-        told = any(isinstance(event, (Paused, DdlApplied)) for event in events)
-        if windows is not None and not told and self.machine.watermark.upcoming() > windows:
+        for event in events:
+            if isinstance(event, SourceFailed) and not event.retryable:
+                raise Mistake(f"owner {self.number} goes on without its log")
+        if windows is None or any(isinstance(event, (Paused, DdlApplied)) for event in events):
+            return
+        if self.machine.watermark.upcoming() > windows:
             raise Mistake(f"owner {self.number} is paused and plans")
 
     # ------------------------------------------------------------------ the log arrives, or does not

@@ -54,6 +54,7 @@ class Log:
         self._orders: list[tuple[int, int, int]] = []
         self._ends: list[int] = []
         self._first: dict[str, int] = {}  # the first transaction of each file
+        self._groups: dict[int, Group] = {}  # as they were told before
         self.grown()
 
     def grown(self) -> None:
@@ -132,6 +133,12 @@ class Log:
         return Sought(continues=continues)
 
     def _group(self, number: int) -> Group:
+        group = self._groups.get(number)
+        if group is None:
+            group = self._groups[number] = self._group_of(number)
+        return group
+
+    def _group_of(self, number: int) -> Group:
         entry = self.entries[self._ends[number] - 1]
         gtid = (entry.source, entry.number) if self.server.gtids else ("", 0)
         file = entry.end.file

@@ -223,11 +223,12 @@ class Target(Lanes):
 
     def go_on(self, chance: Random) -> None:
         """Let something that is under way go on, if it can."""
-        at = int(chance.random() * (len(self._orders) + len(self.works)))
-        if at < len(self._orders):
+        orders, works = len(self._orders), self.works
+        at = int(chance.random() * (orders + len(works)))
+        if at < orders:
             self._orders.carry_out(at)
-        elif self.works:
-            self._work_on(self.works[at - len(self._orders)])
+        elif works:
+            self._work_on(works[at - orders])
 
     def forget(self) -> None:
         """Crash, and come back with what was on the disk; connections are gone too."""

@@ -43,8 +43,6 @@ BEYOND: dict[str, str] = {
     "insert-over-a-row-that-is-there": "rows of others under keys that the source gives later",
     "an-equal-version-is-written": "tables with a version column",
     "retry-compares-nothing": "an operator who retries rows that are not as before",
-    "seen-of-the-newest-at-the-arbiter": "more batches of changes that have seen unlike places (once in 1,876 "
-    "worlds of an earlier form); where rows have owners the same bug, `seen-of-the-newest`, dies within five",
     "values-left-alone-are-nobodys": "more values that an arbiter's change at the spoke lets go of (worlds "
     "28,000,229 and 28,000,253, which `test_a_world_that_failed_once_is_clean` runs)",
     "covered-stay-as-they-are": "more readers that begin anew behind an echo; a test notices `covered-rows-stay`",

@@ -9,6 +9,7 @@ other exception, more steps than a run may take, a step that does not come to an
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -26,13 +27,17 @@ from tidelock.simulations.mutants.functions import PACKAGES
 from tidelock.simulations.mutants.mutant import Mutant
 from tidelock.simulations.mutants.planting import plant
 
+_TOGETHER = 20
+"""Seeds behind which garbage is collected: worlds are full of cycles, and once for many is cheaper."""
+
 
 class Order(msgspec.Struct, frozen=True):
-    """`limit`: how many seeds at most.  `patience`: seconds of the processor that one seed may take."""
+    """`limit`: how many seeds at most, from `first` on.  `patience`: seconds of the processor that one may take."""
 
     mutant: Mutant
     limit: int
     patience: float
+    first: int = 0
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -57,11 +62,15 @@ def hunt(order: Order) -> Result:
     """Plants for good: one hunt a process.  Raises Stale."""
     plant(order.mutant)
     begun = time.monotonic()
-    for seed in range(order.limit):
+    gc.disable()
+    for number in range(1, order.limit + 1):
+        seed = order.first + number - 1
+        if number % _TOGETHER == 0:
+            gc.collect()
         try:
             _run_seed(seed, order)
         except Exception as error:
-            return Result(order.mutant, seed, seed + 1, time.monotonic() - begun, _spell(error))
+            return Result(order.mutant, seed, number, time.monotonic() - begun, _spell(error))
     return Result(order.mutant, None, order.limit, time.monotonic() - begun, "")
 
 

@@ -30,6 +30,8 @@ _NOT_HERE: Final = ("other_log", "moved_log", "forgotten")  # of one log, or of 
 DEFAULT_WRITES: Final = 20
 MOVES_SHARE: Final = 0.2  # of all worlds have sites whose servers change
 CROWDED_SHARE: Final = 0.2  # of worlds with an arbiter have few rows, many writers and hardly a fault
+NUMBERS_SHARE: Final = 0.08  # merge numbers of rows that come and go
+LATE_SHARE: Final = 0.08  # have feeds to the arbiter that come late, with much at once
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,7 +145,12 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
     if chance.random() < 0.3:
         permit = PermitPlan(chance.choice((5, 12, 30)), chance.choice((20, 200)), chance.choice((0.005, 0.02)))
     plan = msgspec.structs.replace(plan, feeds=feeds, conflicts=conflicts, permit=permit)
-    crowds = Random(f"crowded {seed}")
+    crowds, kind = Random(f"crowded {seed}"), Random(f"kind {seed}")
+    share = kind.random()
+    if share < NUMBERS_SHARE:
+        return _of_numbers(plan, kind)
+    if share < NUMBERS_SHARE + LATE_SHARE:
+        return _late(plan, kind)
     return _crowded(plan, crowds) if crowds.random() < CROWDED_SHARE else plan
 
 
@@ -159,6 +166,37 @@ def _crowded(plan: SitesPlan, chance: Random) -> SitesPlan:
         conflicts=msgspec.structs.replace(
             plan.conflicts, echo="exact", limit=chance.choice((8, 16, 1000)), values=chance.choice((3, 8)),
             lingers=chance.choice((0.0, 0.7)),
+        ),
+    )  # fmt: skip
+
+
+def _of_numbers(plan: SitesPlan, chance: Random) -> SitesPlan:
+    """Returns the plan with numbers merged by value, in rows that come and go and that are NULL now and then.  Where
+    sums are compared, rows stay and no number is NULL."""
+    assert plan.conflicts is not None
+    by_value: tuple[PolicyWord, ...] = ("delta", "max", "min")
+    others = (GroupWords((name,), chance.choice(by_value)) for name in ("peak", "low"))
+    groups = (GroupWords(("count",), "delta"), *others)
+    words = TableWords(chance.choice(("arrival", "arbiter", "spoke", "latest")), {}, groups, "")
+    conflicts = msgspec.structs.replace(plan.conflicts, policies={"stock": words}, counted=False)
+    feeds = {name: msgspec.structs.replace(feed, families=("stock",)) for name, feed in plan.feeds.items()}
+    return _crowded(msgspec.structs.replace(plan, families=("stock",), feeds=feeds, conflicts=conflicts), chance)
+
+
+def _late(plan: SitesPlan, chance: Random) -> SitesPlan:
+    """Returns the plan with feeds that take what their arbiter writes at once, and bring what spokes write late, much
+    in one batch: of its changes some have seen what others have not.  Whatever comes to the arbiter stays there."""
+    assert plan.conflicts is not None
+    late = _crowded(plan, chance)
+    parents = ARBITRATED[plan.topology]
+    up = {f"{spoke}-{parent}" for spoke, parent in parents.items()}
+    policies = {name: TableWords(chance.choice(("arrival", "spoke"))) for name in plan.conflicts.policies}
+    return msgspec.structs.replace(
+        late, units=chance.choice((2, 4)), pace=chance.choice((0.1, 0.3)), burst=chance.choice((6, 10)),
+        speeds={name: 0.02 if name in up else 1.0 for name in plan.speeds},
+        feeds={name: _steady(feed, 40, 50 if name in up else 3) for name, feed in plan.feeds.items()},
+        conflicts=msgspec.structs.replace(
+            plan.conflicts, policies=policies, counted=False, echo="exact", limit=1000, values=8,
         ),
     )  # fmt: skip
 

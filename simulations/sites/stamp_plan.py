@@ -17,13 +17,15 @@ Dialect = Literal["mysql", "postgres"]
 _CONNECTED: Final = ("pair", "line", "star", "ring", "ring of four", "mesh")  # from each site to each
 _SKEWS: Final = (0, 0, 300, 60_000, 400_000, 60_000_000)
 STAMPED_WRITES: Final = 30
+HASTY_SHARE: Final = 0.25  # of worlds in which tombstones go have them go as soon as they may
 
 
 class StampPlan(SitesPlan, frozen=True, forbid_unknown_fields=True):
     """`dialects`: as the triggers of each site are.  `skews`: by how many microseconds each site's clock is wrong;
     `jumps`: clocks are set now and then.  `grain`: microseconds from one time to the next that a clock shows.
     `keys`: how many a table has.  `repeatable`: part of the local transactions that are at REPEATABLE READ.
-    `breaks`: chance that something pauses between two statements.  `purges`: how often tombstones are taken away."""
+    `breaks`: chance that something pauses between two statements.  `purges`: how often tombstones are taken away;
+    `hasty`: among all that is written, and without a pause."""
 
     dialects: dict[str, Dialect] = {}
     skews: dict[str, int] = {}
@@ -33,6 +35,7 @@ class StampPlan(SitesPlan, frozen=True, forbid_unknown_fields=True):
     repeatable: float = 0.0
     breaks: float = 0.3
     purges: int = 0
+    hasty: bool = False
 
 
 def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
@@ -47,7 +50,7 @@ def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
     feeds = {
         edge.name: _feed(base, chance, families, steady=steady, purged=purges > 0) for edge in topology.edges
     }
-    return StampPlan(
+    plan = StampPlan(
         **msgspec.structs.asdict(
             replace(
                 base, topology=name, families=families, units=1, feeds=feeds, restless=False,
@@ -65,6 +68,14 @@ def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
         breaks=chance.choice((0.05, 0.3, 0.6)),
         purges=purges,
     )  # fmt: skip
+    hasty = Random(f"hasty {seed}")
+    return _hasty(plan, hasty) if purges and hasty.random() < HASTY_SHARE else plan
+
+
+def _hasty(plan: StampPlan, chance: Random) -> StampPlan:
+    """Returns the plan with tombstones that go while they are new, by feeds of which some are slow."""
+    speeds = {name: chance.choice((0.2, 1.0)) for name in plan.speeds}
+    return replace(plan, purges=5, hasty=True, pace=chance.choice((0.2, 0.8)), speeds=speeds)
 
 
 def _skews(chance: Random, sites: tuple[str, ...], *, behind: bool) -> dict[str, int]:

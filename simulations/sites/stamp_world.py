@@ -138,16 +138,22 @@ class StampWorld(SitesWorld):
 
     def _take_away(self) -> None:
         if self._purge is None:
-            if self._purges < self.plan.purges and self._written > 3 and self.chance.random() < 0.05:
+            begins = 0.3 if self.plan.hasty else 0.05
+            if self._purges < self.plan.purges and self._written > 3 and self.chance.random() < begins:
                 self._purge = Purge(self.stamped, self.feeds, self.topology, self._now, self._coming)
                 self._tell("-- tombstones are to go")
-        elif not any(writer.amid or writer.sees_old for writer in self._open) and self.chance.random() < 0.2:
+        elif not any(writer.amid or writer.sees_old for writer in self._open) and self.chance.random() < self._goes_on:
             self._purge.go_on()
             if self._purge.done:
                 self._purges += 1
                 self.coverage["tombstones taken away"] += self._purge.purged
                 self._tell(f"-- {self._purge.purged} tombstones are gone")
                 self._purge = None
+
+    @property
+    def _goes_on(self) -> float:
+        """Chance at a step that a purge goes on."""
+        return 1.0 if self.plan.hasty else 0.2
 
     def _coming(self, name: TableName, key: Token) -> list[Stamp]:
         assert isinstance(self.watch, Travels)

@@ -5,7 +5,8 @@ The rule is told once more here, by itself, so that the engine's can be checked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 Path = tuple[str, ...]
 
 
-class Edge(msgspec.Struct, frozen=True):
+class Edge(msgspec.Struct, frozen=True, cache_hash=True):
     """A feed: `own`, `mark` and `drop` are as a feed's `sites:` has them."""
 
     source: str
@@ -42,7 +43,7 @@ class Edge(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*marks, *self.mark)))
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, cache_hash=True):
     """`tree`: between two sites there is one way at most."""
 
     sites: tuple[str, ...]
@@ -50,24 +51,35 @@ class Topology(msgspec.Struct, frozen=True):
     tree: bool = True
 
     def out_of(self, site: str) -> tuple[Edge, ...]:
-        return tuple(edge for edge in self.edges if edge.source == site)
+        return _out_of(self, site)
 
-    def routes(self, site: str) -> dict[str, tuple[Edge, ...]]:
+    def routes(self, site: str) -> Mapping[str, tuple[Edge, ...]]:
         """Returns by which feeds the site's own changes come to each other site that they reach."""
-        return dict(self._onward(site, (), (), ()))
-
-    def _onward(
-        self, at: str, path: Path, marks: tuple[str, ...], way: tuple[Edge, ...]
-    ) -> Iterator[tuple[str, tuple[Edge, ...]]]:
-        for edge in self.out_of(at):
-            if edge.passes(path, marks):
-                gone = (*way, edge)
-                yield edge.target, gone
-                yield from self._onward(edge.target, (*path, at), edge.marked(marks), gone)
+        return _routes(self, site)
 
     def together(self, site: str) -> frozenset[str]:
         """Returns the site and those that its changes reach."""
         return frozenset((site, *self.routes(site)))
+
+
+@functools.cache  # worlds ask again and again
+def _out_of(topology: Topology, site: str) -> tuple[Edge, ...]:
+    return tuple(edge for edge in topology.edges if edge.source == site)
+
+
+@functools.cache
+def _routes(topology: Topology, site: str) -> Mapping[str, tuple[Edge, ...]]:
+    return dict(_onward(topology, site, (), (), ()))
+
+
+def _onward(
+    topology: Topology, at: str, path: Path, marks: tuple[str, ...], way: tuple[Edge, ...]
+) -> Iterator[tuple[str, tuple[Edge, ...]]]:
+    for edge in _out_of(topology, at):
+        if edge.passes(path, marks):
+            gone = (*way, edge)
+            yield edge.target, gone
+            yield from _onward(topology, edge.target, (*path, at), edge.marked(marks), gone)
 
 
 def _both(one: str, other: str) -> tuple[Edge, Edge]:

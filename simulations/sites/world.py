@@ -60,6 +60,9 @@ class SitesWorld:
         self._sums = Sums() if plan.conflicts is not None and plan.conflicts.counted else None
         self.watch = self._intents or self._travels
         self.feeds = [self._feed(edge, parents) for edge in self.topology.edges]
+        self._works_at = {
+            name: [feed.target.works for feed in self.feeds if feed.edge.target == name] for name in self.topology.sites
+        }
         self._permits = None
         if plan.permit is not None:
             self._permits = Permits(self.feeds, plan.permit, self.chance, self.coverage)
@@ -140,7 +143,9 @@ class SitesWorld:
     def _note_locks(self, feed: SiteFeed) -> None:
         """Others at its target see what it holds."""
         target = self.sites[feed.edge.target]
-        target.open = [session for f in self.feeds if f.edge.target == target.name for session in f.locking]
+        target.open = [
+            work.session for works in self._works_at[target.name] for work in works if work.session is not None
+        ]
 
     def _calm_down(self) -> None:
         for feed in self.feeds:

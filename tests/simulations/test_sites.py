@@ -12,7 +12,7 @@ from tidelock.simulations.mutants.cutting import CUTTING
 from tidelock.simulations.mutants.hunt import Order
 from tidelock.simulations.mutants.permits import DECIDING, PERMITS
 from tidelock.simulations.mutants.sites import SITES
-from tidelock.simulations.sites.plan import drawn
+from tidelock.simulations.sites.plan import SitesPlan, draw_arbitrated, drawn
 from tidelock.simulations.sites.topology import TOPOLOGIES
 from tidelock.simulations.sites.trial import DrawnSites, attempt
 
@@ -47,6 +47,33 @@ def test_worlds_are_clean() -> None:
 def test_a_world_that_failed_once_is_clean(seed: int) -> None:
     """A unique value that an update left alone was wanted by another change of the same transaction of decisions."""
     assert not attempt(drawn(seed)).mistake
+
+
+def test_some_worlds_are_of_numbers_and_some_are_late() -> None:
+    plans = [draw_arbitrated(seed) for seed in range(200)]
+    assert 4 < sum(_is_of_numbers(plan) for plan in plans) < 40
+    late = [plan for plan in plans if min(plan.speeds.values()) == 0.02]
+    assert 4 < len(late) < 40
+    for plan in late:
+        slow = {name for name, speed in plan.speeds.items() if speed == 0.02}
+        assert slow and slow < {*plan.speeds}
+        assert all((feed.engine.batch_rows == 50) == (name in slow) for name, feed in plan.feeds.items())
+
+
+def _is_of_numbers(plan: SitesPlan) -> bool:
+    """Tells whether values are added in rows that come and go."""
+    assert plan.conflicts is not None
+    groups = [group for words in plan.conflicts.policies.values() for group in words.groups]
+    return not plan.conflicts.counted and plan.families == ("stock",) and {"delta"} <= {one.policy for one in groups}
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("delta-of-null-is-tried", 27), ("seen-of-the-newest-at-the-arbiter", 302)]
+)
+def test_the_world_that_was_made_for_a_bug_notices_it(name: str, seed: int) -> None:
+    (mutant,) = check.named([name])
+    (result,) = check.hunt_all([Order(mutant, 1, check.PATIENCE, first=seed)])
+    assert result.seed == seed
 
 
 @pytest.mark.proof

@@ -10,6 +10,7 @@ from tidelock.simulations.mutants import check
 from tidelock.simulations.mutants.beyond import BEYOND
 from tidelock.simulations.mutants.hunt import Order
 from tidelock.simulations.mutants.stamps import STAMPS
+from tidelock.simulations.sites.stamp_plan import draw_stamped
 from tidelock.simulations.sites.trial import DrawnStamps
 
 FIRST = 3_000_100
@@ -24,6 +25,14 @@ def test_worlds_are_clean() -> None:
     assert tally.coverage["tombstones taken away"] and tally.coverage["writer committed"]
     assert all(tally.coverage[f"brought by {name}"] for name in ("pair", "ring", "mesh"))
     assert tally.faults > QUICK
+
+
+def test_a_tombstone_that_goes_too_early_is_noticed_where_they_go_in_haste() -> None:
+    seed = 24
+    assert draw_stamped(seed).hasty
+    (mutant,) = check.named(["tombstones-go-when-all-have-them"])
+    (result,) = check.hunt_all([Order(mutant, 1, check.PATIENCE, first=seed)])
+    assert result.seed == seed
 
 
 @pytest.mark.proof
