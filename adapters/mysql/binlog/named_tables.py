@@ -23,7 +23,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema_change import FormerTable
 
 FULL: Final = f"SET GLOBAL binlog_row_metadata=FULL at the source, whose log then names columns itself; then {RESYNC}"
-_FAR: Final = 64 << 20  # a second of reading, to confirm what is known anyway
+_FAR: Final = 16 << 20  # a second of reading, to confirm what is known anyway
 
 
 class Reading(NamedTuple):

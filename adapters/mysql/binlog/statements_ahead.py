@@ -25,6 +25,7 @@ from tidelock.engine.model.schema_change import Ddl, DdlKind
 Place: TypeAlias = tuple[int, int]
 """Number of the file, and offset."""
 _QUERIES: Final = (events.QUERY, events.QUERY_COMPRESSED)
+_AROUND_ROWS: Final = (b"\0BEGIN", b"\0COMMIT")
 _DATABASE: Final = re.compile(r"\b(DATABASE|SCHEMA)\b", re.IGNORECASE)
 _HEAD: Final = 4096
 
@@ -97,10 +98,10 @@ class StatementsAhead:
 
 
 def _queries(endpoint: Address, start: Position, until: Place) -> Iterator[tuple[Position, events.Query | None]]:
-    """Yields the place behind each event up to `until`, and the statement if it is one.  Raises SourceError."""
+    """Yields statements up to `until`, each with the place behind it, and that end at last.  Raises SourceError."""
     with closing(connect(endpoint)) as connection:
         tail = events.CHECKSUM_SIZE if variable(connection, "binlog_checksum") != "NONE" else 0
-    file, offset = start.file, start.offset
+    file, offset, number = start.file, start.offset, start.order[0]
     with closing(log_from(endpoint, file, offset)) as packets:
         for b, p, end in packets:
             tail = checked(b, p + 1, end, tail)
@@ -110,10 +111,12 @@ def _queries(endpoint: Address, start: Position, until: Place) -> Iterator[tuple
                 offset += size
             if kind == events.ROTATE:
                 file, offset = events.rotation(b, body, body_end)
-            place = Position(file, offset)
-            yield place, _query(b, body, body_end, kind) if kind in _QUERIES else None
-            if place.order[:2] >= until:
-                return
+                number = Position(file, offset).order[0]
+            elif kind in _QUERIES and not b.endswith(_AROUND_ROWS, body, body_end):
+                yield Position(file, offset), _query(b, body, body_end, kind)
+            if (number, offset) >= until:
+                break
+    yield Position(file, offset), None
 
 
 def _query(b: bytes, p: int, end: int, kind: int) -> events.Query:
