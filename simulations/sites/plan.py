@@ -31,7 +31,7 @@ DEFAULT_WRITES: Final = 20
 MOVES_SHARE: Final = 0.2  # of all worlds have sites whose servers change
 CROWDED_SHARE: Final = 0.2  # of worlds with an arbiter have few rows, many writers and hardly a fault
 NUMBERS_SHARE: Final = 0.08  # merge numbers of rows that come and go
-LATE_SHARE: Final = 0.08  # have feeds to the arbiter that come late, with much at once
+LATE_SHARE: Final = 0.08  # have feeds to the arbiter that come late, with much at once; and of worlds without one
 
 
 class Conflicts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +93,25 @@ def drawn(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
 
 def draw(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
     """The plan that this seed makes, of sites with rows of their own."""
+    plan, kind = drawn_alike(seed, writes), Random(f"uneven {seed}")
+    return _uneven(plan, kind) if kind.random() < LATE_SHARE else plan
+
+
+def _uneven(plan: SitesPlan, chance: Random) -> SitesPlan:
+    """Returns the plan with some feeds that come late, with much in one batch, while others bring what is written at
+    once; with so many writes that logs go on in other files meanwhile."""
+    speeds = {name: chance.choice((0.03, 1.0)) for name in plan.speeds}
+    return msgspec.structs.replace(
+        plan, units=4, writes=2 * plan.writes, restless=False, moves=False, speeds=speeds,
+        feeds={
+            name: msgspec.structs.replace(_steady(feed, 40, 50 if speeds[name] < 1 else 3), atomic=False)
+            for name, feed in plan.feeds.items()
+        },
+    )  # fmt: skip
+
+
+def drawn_alike(seed: int, writes: int) -> SitesPlan:
+    """Returns a plan of sites with rows of their own, of which other kinds of worlds are made too."""
     chance = Random(f"sites {seed}")
     name = chance.choice(sorted(TOPOLOGIES))
     topology = TOPOLOGIES[name]
@@ -121,7 +140,7 @@ def draw_arbitrated(seed: int, writes: int = DEFAULT_WRITES) -> SitesPlan:
     families = chance.choice(_ARBITRATED_TABLES)
     topology = TOPOLOGIES[name]
     plan = msgspec.structs.replace(
-        draw(seed, writes), topology=name, families=families, units=chance.choice((1, 1, 2)),
+        drawn_alike(seed, writes), topology=name, families=families, units=chance.choice((1, 1, 2)),
         unchanged=tuple(site for site in topology.sites if chance.random() < 0.5),
         speeds={edge.name: chance.choice((0.1, 0.5, 1.0)) for edge in topology.edges},
         feeds={edge.name: _feed(chance, seed, families) for edge in topology.edges},

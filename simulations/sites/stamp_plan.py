@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tidelock.simulations.catalogue import STAMPED
 from tidelock.simulations.plan import Plan
-from tidelock.simulations.sites.plan import SitesPlan, draw
+from tidelock.simulations.sites.plan import SitesPlan, drawn_alike
 from tidelock.simulations.sites.topology import TOPOLOGIES
 
 Dialect = Literal["mysql", "postgres"]
@@ -44,7 +44,7 @@ def draw_stamped(seed: int, writes: int = STAMPED_WRITES) -> StampPlan:
     name = chance.choice(_CONNECTED)
     topology = TOPOLOGIES[name]
     families = chance.choice((("entry",), ("entry",), tuple(STAMPED)))
-    base = draw(seed, writes)
+    base = drawn_alike(seed, writes)
     purges = chance.choice((0, 1, 1, 2))
     steady = chance.random() < 0.4  # what is sent again hides what was lost
     feeds = {

@@ -68,7 +68,8 @@ def _is_of_numbers(plan: SitesPlan) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "seed"), [("delta-of-null-is-tried", 27), ("seen-of-the-newest-at-the-arbiter", 302)]
+    ("name", "seed"),
+    [("delta-of-null-is-tried", 27), ("seen-of-the-newest-at-the-arbiter", 302), ("seen-compared-as-text", 211)],
 )
 def test_the_world_that_was_made_for_a_bug_notices_it(name: str, seed: int) -> None:
     (mutant,) = check.named([name])
