@@ -41,7 +41,8 @@ def _is_told(row: TableRow) -> bool:
 def _untold(row: TableRow) -> Finding:
     """Says why the log has nothing of a partition, though it has its table's other rows."""
     root = TableName(*str(row.root).split(".", 1))
-    return error("partition-untold", *what_to_do(root, row.name, foreign=row.kind == "f"))
+    what, hint = what_to_do(root, row.name, foreign=row.kind == "f")
+    return error("partition-untold", f"{what}, so the log has nothing of its rows", hint)
 
 
 def _named(feed: Feed, row: TableRow) -> bool:

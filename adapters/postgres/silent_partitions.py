@@ -32,18 +32,18 @@ def require_told_partitions(ask: Rows, publication: str, wanted: Callable[[Table
     for schema, table, leaf_schema, leaf, kind in ask(_SILENT, (publication,)):
         root = TableName(str(schema), str(table))
         if wanted(root):
-            raise UnsuitableLog(*what_to_do(root, TableName(str(leaf_schema), str(leaf)), foreign=str(kind) == "f"))
+            what, hint = what_to_do(root, TableName(str(leaf_schema), str(leaf)), foreign=str(kind) == "f")
+            raise UnsuitableLog(f"{what}, so the log has nothing of its rows", hint)
 
 
 def what_to_do(root: TableName, leaf: TableName, *, foreign: bool) -> tuple[str, str]:
-    """Returns what is said of such a partition, and what to do."""
+    """Returns what such a partition is, and what to do."""
     again = (
         "Then `tidelock run FEED`, which halts once more at a table that the feed had before and says what to do, and "
         f"`tidelock copy FEED --table {root}`: what was changed before is not in the log"
     )
     place, part = qualified("postgres", root), qualified("postgres", leaf)
     if foreign:
-        what = f"{leaf}, a partition of {root}, is a foreign table, so the log has nothing of its rows"
+        what = f"{leaf}, a partition of {root}, is a foreign table"
         return what, f"ALTER TABLE {place} DETACH PARTITION {part}; or leave {root} out of `tables`. {again}"
-    what = f"{leaf}, a partition of {root}, is UNLOGGED, so the log has nothing of its rows"
-    return what, f"ALTER TABLE {part} SET LOGGED; {again}"
+    return f"{leaf}, a partition of {root}, is UNLOGGED", f"ALTER TABLE {part} SET LOGGED; {again}"
