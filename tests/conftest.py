@@ -29,7 +29,7 @@ from bench.harness.servers.place import files_in_memory
 from bench.harness.servers.shared_kafka import shared_kafka
 from bench.harness.servers.spark_classes import java_options
 from bench.harness.workers import Workers
-from tests.shared_servers import SharedServer, shared
+from tests.shared_servers import RUNNING, kept, shared
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.spark.session import session
 
@@ -138,56 +138,58 @@ def own_interpreters(fork_server: None) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def shared_servers() -> list[SharedServer]:
-    return []
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+    """What a test asks for while it runs may be there for longer."""
+    with kept() if fixturedef.scope != "function" else nullcontext():
+        return (yield)  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def logs_of_the_module(shared_servers: list[SharedServer]) -> Iterator[None]:
+def logs_of_the_module() -> Iterator[None]:
     yield
-    for server in shared_servers:
+    for server in RUNNING:
         server.between_modules()
 
 
 @pytest.fixture(autouse=True)
-def databases_of_the_test(shared_servers: list[SharedServer]) -> Iterator[None]:
-    for server in shared_servers:
+def databases_of_the_test() -> Iterator[None]:
+    for server in RUNNING:
         server.begin()
     yield
-    for server in shared_servers:
+    for server in RUNNING:
         server.end()
 
 
 @pytest.fixture(scope="session")
-def mariadb(shared_servers: list[SharedServer]) -> Iterator[Server]:
-    with shared(MariaDb, shared_servers) as server:
+def mariadb() -> Iterator[Server]:
+    with shared(MariaDb) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def mysql(shared_servers: list[SharedServer]) -> Iterator[Server]:
-    with shared(MySql, shared_servers) as server:
+def mysql() -> Iterator[Server]:
+    with shared(MySql) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def other_mysql(shared_servers: list[SharedServer]) -> Iterator[Server]:
+def other_mysql() -> Iterator[Server]:
     """A target for feeds from `mysql`."""
-    with shared(MySql, shared_servers) as server:
+    with shared(MySql) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres(shared_servers: list[SharedServer]) -> Iterator[Server]:
-    with shared(Postgres, shared_servers) as server:
+def postgres() -> Iterator[Server]:
+    with shared(Postgres) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres_source(shared_servers: list[SharedServer]) -> Iterator[Server]:
+def postgres_source() -> Iterator[Server]:
     """A source for feeds to `postgres`."""
-    with shared(Postgres, shared_servers) as server:
+    with shared(Postgres) as server:
         yield server
 
 

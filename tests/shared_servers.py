@@ -11,30 +11,39 @@ from bench.harness.servers.place import files_in_memory
 
 LOG_FILE_BYTES: Final = 2 << 20
 LOG_BYTES: Final = 64 << 20
+RUNNING: Final[list[SharedServer]] = []
 
 
 class SharedServer:
-    """One of them, from test to test.  `begin` and `end`: around a test, and what was made for its module stays."""
+    """One of them, from test to test.  `begin` and `end`: around a test; what was made for longer stays."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._files = server.database_files()
-        self._names = server.databases()
+        self._names = self._kept = server.databases()
 
     def begin(self) -> None:
-        """Notes what is there.  A short file of the log comes first: each start of a feed reads the file where it
+        """Keeps what is there.  A short file of the log comes first: each start of a feed reads the file where it
         stands from the beginning (`adapters.mysql.binlog.positions`)."""
-        self._note()
+        self._kept = self.names()
         if not isinstance(self._server, Postgres) and self._log_files()[-1] > LOG_FILE_BYTES:
             self._server.execute("FLUSH BINARY LOGS")
 
+    def names(self) -> frozenset[str]:
+        """Returns the names of its databases, and asks only where there may be others than the last time."""
+        files = self._server.database_files()
+        if files != self._files:
+            self._files, self._names = files, self._server.databases()
+        return self._names
+
+    def keep(self, names: frozenset[str]) -> None:
+        """Has databases that came while a test ran outlive it."""
+        self._kept |= names
+
     def end(self) -> None:
-        """Drops the databases that came since."""
-        before = self._names
-        self._note()
-        for name in self._names - before:
+        """Drops the databases that came since the test began."""
+        for name in self.names() - self._kept:
             self._server.drop_database(name)
-        self._note()
 
     def between_modules(self) -> None:
         """Gives up files of the log, which nobody goes on to read."""
@@ -42,21 +51,25 @@ class SharedServer:
             last = max(self._server.data.glob("binlog.0*")).name
             self._server.execute(f"PURGE BINARY LOGS TO '{last}'")
 
-    def _note(self) -> None:
-        files = self._server.database_files()
-        if files != self._files:
-            self._files, self._names = files, self._server.databases()
-
     def _log_files(self) -> list[int]:
         return [path.stat().st_size for path in sorted(self._server.data.glob("binlog.0*"))]
 
 
 @contextlib.contextmanager
-def shared(kind: Callable[..., Server], among: list[SharedServer]) -> Iterator[Server]:
-    """A running server, which is one of `among` for as long."""
+def shared(kind: Callable[..., Server]) -> Iterator[Server]:
+    """A running server, which is one of `RUNNING` for as long."""
     with files_in_memory():
         made = kind(**({"extra": ["--max-wal-size=256MB"]} if kind is Postgres else {}))
     with made as server:
-        among.append(one := SharedServer(server))
+        RUNNING.append(one := SharedServer(server))
         yield server
-        among.remove(one)
+        RUNNING.remove(one)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Has databases that come within outlive the test that runs."""
+    before = [(server, server.names()) for server in RUNNING]
+    yield
+    for server, names in before:
+        server.keep(server.names() - names)

@@ -19,6 +19,7 @@ class CheckedTable(msgspec.Struct, frozen=True):
     `source_dialect`: in which the source is told what to do.  `equalities`: of the source's text columns.  `checks`:
     clauses of the source's check constraints.  `rules`: as in Details, of the source.  `logged`: the source logs what
     its cascades do.  `names`: of the source's columns, those that they have at the target.
+    `mariadb`: the target is.
     """
 
     source: SourceTable
@@ -31,6 +32,7 @@ class CheckedTable(msgspec.Struct, frozen=True):
     rules: Mapping[str, tuple[str, str]]
     logged: bool
     names: Mapping[str, str] = {}
+    mariadb: bool = False
 
     @property
     def place(self) -> str:

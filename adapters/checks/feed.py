@@ -177,6 +177,7 @@ async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> l
             rules={key: rule for (table, key), rule in view.rules.items() if table == name},
             logged=view.logs_cascades,
             names=names_at_target(feed, source),
+            mariadb=target.mariadb,
         )
         findings += _judged(pair, target_of)
         findings += check_looks(feed, pair)

@@ -7,6 +7,7 @@ import re
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.schema.create_table import column_type, identifier, qualified
+from tidelock.adapters.schema.dialects import known_collation
 from tidelock.engine.model.schema import Equality, UniqueKey
 
 # Sorts of indexes that say equal of other rows than their columns' values do.
@@ -94,7 +95,8 @@ def _collate(pair: CheckedTable, name: str) -> str:
     needed = "" if source.nullable else " NOT NULL"
     if pair.crosses:
         return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {column_type(source, pair.dialect)}{needed};"
-    charset = f"CHARACTER SET {source.column.charset} COLLATE {source.collation}"
+    known = known_collation(source, mariadb=pair.mariadb)
+    charset = f"CHARACTER SET {known.column.charset} COLLATE {known.collation}"
     return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset}{needed};"
 
 

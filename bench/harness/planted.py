@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Final
 
-from bench.harness.session import Flavor, connect
+from bench.harness.session import APART, Flavor, connect
 
 SPARSE: Final = 1_000_000
 KINDS: Final = ("value", "missing", "extra", "microsecond", "space", "null", "json order")
@@ -38,7 +38,7 @@ class Planted:
             text, moment, raw = "", "timestamp(6)", "bytea"
             document = "json" if source is Flavor.MARIADB else "jsonb"
         else:
-            text, moment, document = " CHARACTER SET utf8mb4", "datetime(6)", "json"
+            text, moment, document = f" CHARACTER SET utf8mb4 COLLATE {APART[flavor]}", "datetime(6)", "json"
             raw = "longblob" if source is Flavor.POSTGRES else "varbinary(20)"
         item = f"n int NOT NULL, amount decimal(12,2), at {moment}, note varchar(60){text}, raw {raw}, doc {document}"
         word = f"region varchar(8){text} NOT NULL, code varchar(20){text} NOT NULL, v decimal(10,3)"

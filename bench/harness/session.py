@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import asyncpg
@@ -35,6 +35,10 @@ class Flavor(enum.StrEnum):
     MARIADB = "mariadb"
     MYSQL = "mysql"
     POSTGRES = "postgres"
+
+
+APART: Final = {Flavor.MARIADB: "utf8mb4_nopad_bin", Flavor.MYSQL: "utf8mb4_0900_bin"}
+"""Collations that tell all texts apart, as PostgreSQL's own do."""
 
 
 class Session(Protocol):
