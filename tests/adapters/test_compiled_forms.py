@@ -73,7 +73,10 @@ def test_what_was_built_from_another_part_of_its_source_is_refused(checkout: Pat
     assert beside.count("row_image was built from another version of its source") == 1
 
 
-@pytest.mark.parametrize("changed", ["fast_path.pyx", "checked_events.h", "crc32.h"])
+@pytest.mark.parametrize(
+    "changed",
+    ["fast_path.pyx", *(pytest.param(name, marks=pytest.mark.proof) for name in ("checked_events.h", "crc32.h"))],
+)
 def test_what_was_built_from_another_source_is_refused_with_a_word(checkout: Path, changed: str) -> None:
     source = source_of(checkout, changed)
     source.write_text(source.read_text() + "\n")

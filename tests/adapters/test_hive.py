@@ -137,6 +137,7 @@ def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatc
         merge(hive.merger, manifest, Stretch(ahead, msgspec.structs.replace(ahead, offset=ahead.offset + 1)), {})
 
 
+@pytest.mark.proof
 def test_history_is_every_version_once(rig: Rig, lake: Lake) -> None:
     """Commit times are the session's here; of one transaction only what it left counts."""
     rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, note VARCHAR(9))")

@@ -223,6 +223,7 @@ def test_a_resync_through_a_missing_java_and_a_sigkill(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_source_without_gtids_is_resynced_from_a_place_in_a_file(
     make_mysql: Callable[..., MySql], postgres: Server, make_rig: Callable[..., Rig]
 ) -> None:

@@ -160,7 +160,9 @@ def test_a_dropped_session_is_replaced(server: Server) -> None:
     wait_until(replaced)
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end", [pytest.param(end, marks=[pytest.mark.proof] * (end not in ("sigkill", "exit"))) for end in ENDS]
+)
 def test_nothing_outlives_its_owner(end: str) -> None:
     assert_leaves_nothing("Postgres", end)
 

@@ -210,6 +210,7 @@ def test_the_target_restarts_in_the_middle_and_the_feed_begins_again_by_itself(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_the_source_restarts_in_the_middle_and_the_transaction_goes_on(
     make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server
 ) -> None:

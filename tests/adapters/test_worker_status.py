@@ -38,6 +38,7 @@ async def spoil(kafka: Kafka, feed: str, partition: int) -> None:
         await producer.stop()
 
 
+@pytest.mark.proof
 def test_a_group_that_has_halted_is_not_running(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -198,8 +200,10 @@ def test_only_a_whole_run_is_a_result(
 def test_one_benchmark_goes_on_for_a_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     monkeypatch.setitem(CASES, "a/b", lambda: suite.Case(1, lambda _: calls.append(1)))
-    profile.command("a/b", seconds=0.01)
-    assert len(calls) > 1
+    ticks = itertools.count()
+    monkeypatch.setattr(profile, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    profile.command("a/b", seconds=3.0)
+    assert len(calls) == 2  # at 1 and at 2
     with pytest.raises(typer.BadParameter, match="a/c is no benchmark"):
         profile.command("a/c")
 
