@@ -163,7 +163,6 @@ def test_unshare_is_there() -> None:
     assert subprocess.run([*small_disk(Path("/mnt")), "true"], check=False).returncode == 0
 
 
-@pytest.mark.proof
 def test_a_group_of_workers_halts_where_its_journal_is_cut_short(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka, tmp_path: Path
 ) -> None:
