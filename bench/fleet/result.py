@@ -173,5 +173,7 @@ def unasked(said: str) -> dict[str, int]:
 
 
 def without_names(words: str) -> str:
-    """Returns words in which names of feeds, numbers and places are one, so that like is counted with like."""
-    return re.sub(r"\d+", "N", re.sub(r"\bf\d+_rig\d+\b", "FEED", words))[:300]
+    """Returns words in which names of feeds, numbers and places are one, so that like is counted with like; of a path
+    only the file's name is left, since its folder is of one machine."""
+    plain = re.sub(r"(?<!\S)/(?:[^\s/]+/)+", "", words)
+    return re.sub(r"\d+", "N", re.sub(r"\bf\d+_rig\d+\b", "FEED", plain))[:300]

@@ -68,8 +68,9 @@ def test_ends_that_no_kill_explains_are_counted_with_what_was_said_before() -> N
         "f1_rig2: killed by signal 9: started again in 1 s\nf1_rig2: cannot reach 127.0.0.1:20001\n"
         "f3_rig4: it runs\nf1_rig2: ended with exit code 1: started again in 2 s\nf3_rig4: ended\n"
         "f1_rig2: cannot reach 127.0.0.1:20007\nf1_rig2: ended with exit code 1: started again in 4 s\n"
+        "f5_rig6: /srv/feeds/f5_rig6.yaml: No such file\nf5_rig6: ended with exit code 2\n"
     )
-    assert unasked(said) == {"exit code 1: cannot reach N.N.N.N:N": 2}
+    assert unasked(said) == {"exit code 1: cannot reach N.N.N.N:N": 2, "exit code 2: FEED.yaml: No such file": 1}
 
 
 def test_processes_below_one_are_found_with_those_below_them(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_run_that_is_shorter_than_was_asked_for_says_so(minutes: float, lives:
     assert kept is not None
     result = msgspec.convert(kept["result"], Result)
     (one, *_) = result.memory
-    memory = [dataclasses.replace(one, slope=0.0, life_growth=0.0, lives=lives, name="run")]
+    memory = [dataclasses.replace(one, drift=0.0, slope=0.0, life_growth=0.0, lives=lives, name="run")]
     result = dataclasses.replace(result, minutes=minutes, memory=memory)
     assert result.shown({})["text"].endswith(words)
 
