@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tidelock.adapters.checks.checked_table import CheckedTable
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.schema.not_translated import NotTranslated
 from tidelock.adapters.schema.whole_table import labels_check
 from tidelock.engine.model.records import Kind
-
-if TYPE_CHECKING:
-    from tidelock.adapters.config.url import Dialect
-    from tidelock.adapters.schema.expressions import Translation
-    from tidelock.adapters.schema.source_table import SourceColumn
-    from tidelock.engine.model.schema import Equality
 
 
 def check_constraints(pair: CheckedTable) -> list[Finding]:
@@ -42,10 +35,12 @@ def check_constraints(pair: CheckedTable) -> list[Finding]:
 
 def _meant(pair: CheckedTable) -> Iterator[str]:
     """Yields the source's constraints as `init` makes them at the target."""
+    from tidelock.adapters.schema.expressions import Translation  # sqlglot is slow to import
+
     made = {c.name: c for c in pair.source.columns}
     columns = {old: made[new] for old, new in pair.names.items() if new in made}
     equalities = {old: pair.equalities[new] for old, new in pair.names.items() if new in pair.equalities}
-    translation = _translation(pair.source_dialect, pair.dialect, columns, pair.names, equalities)
+    translation = Translation(pair.source_dialect, pair.dialect, columns, pair.names, equalities)
     for clause in pair.checks:
         try:
             yield translation.condition(_condition(clause))
@@ -58,24 +53,14 @@ def _meant(pair: CheckedTable) -> Iterator[str]:
 
 def _reworded(pair: CheckedTable, clause: str) -> str:
     """Returns a constraint of the target in our words: a server changes those that it was given."""
+    from tidelock.adapters.schema.expressions import Translation  # sqlglot is slow to import
+
     columns = {c.name: c for c in pair.source.columns}
-    translation = _translation(pair.dialect, pair.dialect, columns, {c: c for c in columns}, {})
+    translation = Translation(pair.dialect, pair.dialect, columns, {c: c for c in columns}, {})
     try:
         return translation.condition(_condition(clause))
     except NotTranslated:
         return clause
-
-
-def _translation(
-    source: Dialect,
-    target: Dialect,
-    columns: Mapping[str, SourceColumn],
-    names: Mapping[str, str],
-    equalities: Mapping[str, Equality],
-) -> Translation:
-    from tidelock.adapters.schema.expressions import Translation  # sqlglot is slow to import
-
-    return Translation(source, target, columns, names, equalities)
 
 
 def _condition(clause: str) -> str:
