@@ -10,7 +10,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -139,10 +139,10 @@ def own_interpreters(fork_server: None) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-    """What a test asks for while it runs may be there for longer."""
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+    """Keeps databases of a fixture that a test asks for while it runs, and that is there for longer."""
     with kept() if fixturedef.scope != "function" else nullcontext():
-        return (yield)  # type: ignore[return-value]
+        return (yield)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-"""What becomes of the columns of a MySQL or MariaDB table by the clauses of one ALTER TABLE.
+"""Moves the columns of a MySQL or MariaDB table through the clauses of one ALTER TABLE.
 
 As the servers do it: first each column that is there goes, changes or stays, by the name that it had.  Then, in the
 order of the clauses, those come that are new or are put elsewhere, behind columns by the names that these have by then.
