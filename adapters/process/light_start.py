@@ -14,7 +14,7 @@ import threading
 from types import ModuleType
 from typing import Any, Final
 
-_YOUNG_OBJECTS: Final = 50_000
+_YOUNG_OBJECTS: Final = 500_000
 _CRYPTOGRAPHY: Final = tuple(
     f"cryptography.hazmat.primitives.{name}" for name in ("hashes", "serialization", "asymmetric.padding")
 )

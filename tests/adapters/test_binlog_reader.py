@@ -16,6 +16,7 @@ from bench.harness.servers import MariaDb, MySql
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.event_handlers import EventHandlers
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.ports.source_errors import Unreachable
@@ -290,6 +291,24 @@ def test_an_idle_source_tells_position_and_time(source: Source) -> None:
     assert len(beats) >= 3
     assert all(not chunk.transactions and chunk.last == start for chunk in beats)
     assert all(abs(chunk.server_us / 1e6 - time.time()) < 60 for chunk in beats)
+
+
+def test_the_first_heartbeat_tells_that_nothing_is_behind_a_gtid(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start by GTID it tells the place as well, and a run that has caught up ends by it."""
+    source.run("CREATE TABLE rest (id INT PRIMARY KEY)")
+    start = source.here()
+    source.run("INSERT INTO rest VALUES (1)")
+    start = source.read(start)[-1].last
+    beats: list[int] = []
+    handle = EventHandlers._heartbeat
+    monkeypatch.setattr(EventHandlers, "_heartbeat", lambda self, b, p, end: (beats.append(end), handle(self, b, p, end)))
+    reader = BinlogReader(source.endpoint, server_id=SERVER_ID, wanted=lambda table: True,
+                          is_marker=lambda table: False, start=start, heartbeat_seconds=0.2)  # fmt: skip
+    with contextlib.closing(reader.chunks()) as chunks:
+        told = next(chunks)
+    assert told.last == start and told.server_us and len(beats) == 1
 
 
 def test_a_commit_is_handed_out_at_once(source: Source) -> None:

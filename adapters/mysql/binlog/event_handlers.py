@@ -138,8 +138,7 @@ class EventHandlers:
             raise gap(state, f"the source is at {state.file}:{log_end} and sent nothing up to there")
         if ahead:
             state.offset = log_end
-        else:
-            self.heartbeats += 1
+        self.heartbeats += 1
         state.settled = True
 
     def _incident(self, b: bytes, p: int, end: int) -> None:
