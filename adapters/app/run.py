@@ -52,7 +52,7 @@ from tidelock.adapters.runtime.tracing import tracing
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
-from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.wiring.sinks import load_sink, make_sink
 from tidelock.adapters.wiring.sources import keeps_for_us, overview_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.capture.mapping import Mapping
@@ -228,7 +228,9 @@ async def _run(
 ) -> int:
     """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, (findings, over, there, begun) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
+    source, (findings, over, there, begun), _ = await asyncio.gather(
+        _look(feed), _ask_target(feed, guest, progress), asyncio.to_thread(load_sink, feed.target_url)
+    )
     if findings:
         for finding in findings:
             progress.error(str(finding))

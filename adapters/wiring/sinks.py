@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.capture.mapping import Mapping
+
+
+def load_sink(target: Endpoint) -> None:
+    """Imports what a sink of such a target takes, while servers are waited for."""
+    if target.dialect == "postgres":
+        import tidelock.adapters.postgres.target.sink
+    else:
+        import tidelock.adapters.mysql.target.sink  # noqa: F401
 
 
 def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None = None) -> Sink:

@@ -303,7 +303,12 @@ def test_the_first_heartbeat_tells_that_nothing_is_behind_a_gtid(
     start = source.read(start)[-1].last
     beats: list[int] = []
     handle = EventHandlers._heartbeat
-    monkeypatch.setattr(EventHandlers, "_heartbeat", lambda self, b, p, end: (beats.append(end), handle(self, b, p, end)))
+
+    def counted(self: EventHandlers, b: bytes, p: int, end: int) -> None:
+        beats.append(end)
+        handle(self, b, p, end)
+
+    monkeypatch.setattr(EventHandlers, "_heartbeat", counted)
     reader = BinlogReader(source.endpoint, server_id=SERVER_ID, wanted=lambda table: True,
                           is_marker=lambda table: False, start=start, heartbeat_seconds=0.2)  # fmt: skip
     with contextlib.closing(reader.chunks()) as chunks:
