@@ -1,4 +1,7 @@
-"""The resident memory of every process of a feed, once a second, and whether what it holds grows.
+"""The memory of every process of a feed, once a second, and whether what it holds grows.
+
+What a process holds is judged without pages of files (`Sample.own_bytes`), its peak with them: a kernel that reclaims
+what is not touched (DAMON) takes the pages of a library from a process at rest, and they are back with the next rows.
 
 A blow that keeps rows waiting costs memory for a while; what is held in between is judged: of each minute of a
 process's life the least (its *floors*).  Processes that were killed begin small, so how a name's memory goes on over a
@@ -93,7 +96,7 @@ def _life(samples: Sequence[Sample]) -> Life:
     least: dict[int, float] = {}
     for sample in samples:
         minute = int((sample.at - begun - START_SECONDS) // FLOOR_SECONDS)
-        least[minute] = min(least.get(minute, float("inf")), sample.resident_bytes / _MEGABYTE)
+        least[minute] = min(least.get(minute, float("inf")), sample.own_bytes / _MEGABYTE)
     whole = int((samples[-1].at - begun - START_SECONDS) // FLOOR_SECONDS)
     ends = ((minute, (START_SECONDS + (minute + 1) * FLOOR_SECONDS) / 60) for minute in range(whole))
     return Life(begun / 60, [(end, least[minute]) for minute, end in ends if minute in least])

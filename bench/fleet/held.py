@@ -73,7 +73,7 @@ class Watch(Polling):
             if name in NAMES:
                 with contextlib.suppress(OSError, KeyError, ValueError, IndexError):  # it has ended meanwhile
                     held = _status(one)
-                    self.samples.append(Sample(at, name, one, held["VmRSS"] * 1024, 0.0))
+                    self.samples.append(Sample(at, name, one, held["VmRSS"] * 1024, held["RssAnon"] * 1024, 0.0))
                     if name == SERVE:
                         self.handles.append(Handles(at, one, len(os.listdir(f"/proc/{one}/fd")), held["Threads"]))
 

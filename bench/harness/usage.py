@@ -33,12 +33,17 @@ _TICK_SECONDS: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """`at`: seconds since the watching began.  `cpu_seconds`: of the process so far, user and system."""
+    """`at`: seconds since the watching began.  `cpu_seconds`: of the process so far, user and system.
+
+    `own_bytes`: what is resident without pages of files: those the kernel takes from a process that does not touch
+    them, and gives back at a touch, so they come and go without the process.
+    """
 
     at: float
     name: str
     pid: int
     resident_bytes: int
+    own_bytes: int
     cpu_seconds: float
 
 
@@ -84,7 +89,7 @@ class Usage:
             with contextlib.suppress(OSError, KeyError, ValueError, IndexError):  # it has ended meanwhile
                 status = _status(pid)
                 name = _name(pid, groups[leader], pid == leader)
-                self.samples.append(Sample(at, name, pid, status["VmRSS"], _cpu_seconds(pid)))
+                self.samples.append(Sample(at, name, pid, status["VmRSS"], status["RssAnon"], _cpu_seconds(pid)))
                 self.peaks[name, pid] = status["VmHWM"]
 
     # ------------------------------------------------------------------ what was seen

@@ -196,7 +196,7 @@ Curve = Callable[[float, float], float]
 def life(pid: int, begun: float, minutes: float, curve: Curve) -> list[Sample]:
     """One process, sampled once a second; it begins after so many minutes."""
     ages = [n / 60 for n in range(int(minutes * 60) + 1)]
-    return [Sample((begun + age) * 60, "run", pid, int(curve(begun + age, age) * 1e6), 0.0) for age in ages]
+    return [Sample((begun + age) * 60, "run", pid, 0, int(curve(begun + age, age) * 1e6), 0.0) for age in ages]
 
 
 def hour(curve: Curve, last: float = 17.0) -> list[Sample]:
@@ -229,7 +229,7 @@ def test_memory_of_killed_and_long_lives_that_all_are_alike_is_flat() -> None:
     """Short lives before a long one are no growth, though a line through everything says so."""
     short = [s for n in range(20) for s in life(n, n * 0.5, 0.5, warming)]
     samples = [*short, *life(20, 10.0, 20.0, warming)]
-    assert line([(sample.at / 60, sample.resident_bytes / 1e6) for sample in samples]) > MOST_SLOPE
+    assert line([(sample.at / 60, sample.own_bytes / 1e6) for sample in samples]) > MOST_SLOPE
     seen = measured("run", samples, 61_000_000)
     assert (seen.peak, seen.lives) == (61.0, 1)
     assert seen.flat, seen

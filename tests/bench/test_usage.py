@@ -77,7 +77,7 @@ def test_what_was_used_between_two_moments() -> None:
     """By name, of all processes of a name; one that began in between has used all of it there."""
     usage = Usage(dict)
     usage.samples = [
-        Sample(at, name, pid, 0, cpu)
+        Sample(at, name, pid, 0, 0, cpu)
         for name, pid, seen in (
             ("w1", 1, [(0.5, 1.0), (1.5, 1.4), (2.5, 2.4), (3.5, 3.0)]),
             ("publisher", 2, [(1.5, 0.3), (2.5, 1.1)]),
