@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,6 @@ SOURCES: Final = (
 )
 COMPILED: Final = "compiled"
 _INCLUDED: Final = re.compile(rb'^(?:cdef extern from|#?include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
-
-log = logging.getLogger(__name__)
 
 
 def digest(source: Path) -> str:
@@ -65,19 +62,23 @@ def form(name: str) -> str:
     except ImportError as error:
         if not any(source.parent.glob(f"{name}.*.so")):
             return "Python (not built)"
-        log.warning(
-            "the compiled form %s cannot be loaded (%s): the Python form is used, slower and as exact", name, error
-        )
+        _warn("the compiled form %s cannot be loaded (%s): the Python form is used, slower and as exact", name, error)
         return "Python (cannot be loaded)"
     built_from = getattr(module, "SOURCE", "")
     if built_from and (not source.exists() or built_from == digest(source)):
         return COMPILED
-    log.warning(
+    _warn(
         "the compiled form %s was built from another version of its source: the Python form is used, slower and as"
         " exact; `make setup` (python -m tidelock.adapters.compiled.build) builds it anew",
         name,
     )
     return "Python (built from another source)"
+
+
+def _warn(text: str, *arguments: object) -> None:
+    import logging  # which a capture process does without
+
+    logging.getLogger(__name__).warning(text, *arguments)
 
 
 def _module(source: Path) -> str:

@@ -405,6 +405,13 @@ def test_a_run_from_postgresql_imports_libpq_alone_and_the_rest_of_psycopg_once_
     assert done.stdout.split() == ["True", "False", "psycopg"]
 
 
+def test_a_capture_process_imports_nothing_slow_that_it_does_not_use() -> None:
+    """Each of those takes a tenth of its imports; the engine's process needs most of them, and waits for this one."""
+    code = "import sys, tidelock.adapters.mysql.binlog.capture_process; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"asyncio", "inspect", "logging", "typing_extensions", "yaml"} & set(done.stdout.split())
+
+
 def test_the_collector_does_not_run_while_a_run_is_imported() -> None:
     """It would walk through all that was imported before, which takes 20 ms each time."""
     code = (
