@@ -17,18 +17,16 @@ import msgspec
 from tidelock.adapters.app.embedded_log import EmbeddedLog
 from tidelock.adapters.app.journal_fault import JournalFault
 from tidelock.adapters.app.pulse import Pulse
+from tidelock.adapters.app.takeover import take_over
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
 from tidelock.adapters.checks.refusals import refusals, tables_there
+from tidelock.adapters.checks.same_tables import refuse_same_tables
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import arbiter, held_copies, known_tables, sites, start_copy
-from tidelock.adapters.operator.adoption import adopted
-from tidelock.adapters.operator.copies import resync_pending
-from tidelock.adapters.operator.first_place import first_place, has_place, place_to_begin
-from tidelock.adapters.operator.kept_forms import KeptForms
+from tidelock.adapters.operator import arbiter, sites, start_copy
+from tidelock.adapters.operator.first_place import first_place, has_place
 from tidelock.adapters.operator.runs import admitted
-from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Overview
@@ -63,10 +61,6 @@ from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 OK, REFUSED, OPERATOR = 0, 1, 4
-FORMS_UNKNOWN = (
-    "this feed ran with a version that did not keep the forms of the source's tables: where one was changed while the "
-    "feed stood still, until now, that is not noticed, and `tidelock verify FEED` shows what differs. From now on it is"
-)
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
@@ -164,6 +158,10 @@ class _Life:
         """Notes that no machine runs, because that end cannot be reached."""
         self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
 
+    def took(self) -> None:
+        """Notes that this process has had the feed."""
+        self.has_run = True
+
     def begin(self, shell: Shell) -> None:
         """Notes the shell that runs the feed from now on."""
         self.shell = shell
@@ -243,7 +241,6 @@ async def _run(
         progress.message(_unmatched(feed, pattern))
     if source.words and feed.sites is None:
         progress.message(source.words)
-    first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
 
@@ -255,21 +252,10 @@ async def _run(
         return await long_statement.told(work, effect.ddl.statement, progress.message)
 
     life.pulse.begin()
-    start = await place_to_begin(feed, source, progress.message, begun=begun)
-    taken = await sink.take_over(tables, start)
-    life.has_run = True
-    if feed.start != "now" and not first_copy and taken.checkpoint != start:
-        progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
-    forms = KeptForms(feed, 0, taken.epoch)
-    async with session(feed.target_url) as target:
-        book = Books(feed, target)
-        await known_tables.keep(book, taken.epoch)
-        await held_copies.release(book, mapping, source.tables, progress.message)
-        first_copy = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
-        if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
-            progress.message(FORMS_UNKNOWN)
-    checkpoint = await adopted(feed, sink, taken, start, progress.message)
-    taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
+    takeover = await take_over(
+        feed, source, sink, mapping, tables, progress.message, begun=begun, ours=life.took
+    )
+    taken, forms = takeover.taken, takeover.forms
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Overview) else None)
@@ -302,7 +288,7 @@ async def _run(
         sink,
         SparkCopier(feed, progress.message),
         progress.message,
-        essential=first_copy,
+        essential=takeover.essential,
         at_first_alone=exact and feed.direction == "down",
     )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
@@ -369,6 +355,7 @@ async def fix_start(feed: Feed) -> Position | None:
 
     Returns None where a position is stored already.
     """
+    await refuse_same_tables(feed)
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
     await sites.bind(feed)
     await arbiter.agree(feed)
