@@ -20,7 +20,7 @@ from tidelock.adapters.app.pulse import Pulse
 from tidelock.adapters.app.takeover import take_over
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
 from tidelock.adapters.checks.refusals import refusals, tables_there
-from tidelock.adapters.checks.same_tables import refuse_same_tables
+from tidelock.adapters.checks.same_tables import has_run, refuse_same_tables
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
@@ -61,6 +61,11 @@ from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+GONE = "the bookkeeping of feed {} at {} is gone, which this run had: the target was put back, or somebody removed it"
+GONE_HINT = (
+    "Put rows and bookkeeping of one moment back, and run it again; else it is a new feed: `start: copy` and "
+    "`copy: {existing: replace}` bring all rows anew"
+)
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
@@ -226,7 +231,8 @@ async def _run(
 ) -> int:
     """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, (findings, over, there, begun) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
+    asked = _ask_target(feed, guest, progress, had=life.has_run)
+    source, (findings, over, there, begun) = await asyncio.gather(_look(feed), asked)
     if findings:
         for finding in findings:
             progress.error(str(finding))
@@ -338,11 +344,14 @@ def _unmatched(feed: Feed, pattern: str) -> str:
 
 
 async def _ask_target(
-    feed: Feed, guest: Claim | None, progress: Progress
+    feed: Feed, guest: Claim | None, progress: Progress, *, had: bool
 ) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
     """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables; and
-    whether it holds a checkpoint, which only some sources need to know."""
+    whether it holds a checkpoint, which only some sources need to know.  `had`: this process has had the feed, which
+    it does not begin anew."""
     async with session(feed.target_url) as target:
+        if had and not await has_run(feed, target):
+            raise TargetError(GONE.format(feed.name, feed.target_url), GONE_HINT)
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
         asks = (keeps_for_us(feed.source_url) or feed.starts_at_moment) and not findings
