@@ -21,6 +21,7 @@ from tidelock.adapters.app.planned import prepare
 from tidelock.adapters.app.planned_statement import PlannedStatement
 from tidelock.adapters.checks.changed_tables import at_source
 from tidelock.adapters.checks.feed import check
+from tidelock.adapters.checks.same_tables import check_more_tables
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import ConfigError, Feed
 from tidelock.adapters.config.feed_change import FeedChange, difference
@@ -32,6 +33,7 @@ from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.operator.tables_lock import tables_lock
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun
@@ -104,6 +106,7 @@ async def carry_out(edit: FeedEdit) -> None:
     """Makes what the new file needs, asks for the copies, and replaces the file.  Raises CannotRun, StatementFailed,
     SourceError, TargetError, LogError; then the file is the one of before."""
     _refuse(edit)
+    await _leave_to_others(edit)
     if edit.keeps_books:
         await _require_copied(edit)
     if any(not s.administrator for s in edit.statements):
@@ -113,7 +116,8 @@ async def carry_out(edit: FeedEdit) -> None:
     if asked:
         await _can_be_copied(edit.new, {edit.new.target_name(name): mode == "keep" for name, mode in asked.items()})
     if edit.keeps_books:
-        async with books(edit.new) as book:
+        async with tables_lock(edit.new), books(edit.new) as book:
+            await _leave_to_others(edit)
             mapping = TableMappings(rules_of(edit.new), edit.new.schema)
             await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
     if loader.text_of(edit.path) != edit.was:
@@ -204,6 +208,13 @@ async def _require_copied(edit: FeedEdit) -> None:
             f"{', '.join(busy)} is being copied, as the file of before says",
             f"`tidelock copy {edit.path} --watch` shows how far it is; then try again",
         )
+
+
+async def _leave_to_others(edit: FeedEdit) -> None:
+    """Raises CannotRun where another feed brings rows that this one would take too."""
+    more = [rule for rule in edit.new.tables if rule not in edit.former.tables]
+    for found in await check_more_tables(edit.new, more) if edit.keeps_books else ():
+        raise CannotRun(found)
 
 
 async def _fit(edit: FeedEdit) -> None:

@@ -94,12 +94,16 @@ async def _at_target(feed: Feed, statements: Sequence[PlannedStatement]) -> None
 
 
 async def _run(execute: Callable[[str], Awaitable[object]], statements: Sequence[PlannedStatement]) -> None:
-    """Runs statements one after another.  Raises StatementFailed."""
-    for number, statement in enumerate(statements):
+    """Runs statements one after another; a transaction that is not ended goes with the session.  Raises
+    StatementFailed."""
+    stay, within = 0, False
+    for number, statement in enumerate(statements, 1):
         try:
             await execute(statement.sql)
         except (SourceError, TargetError) as error:
-            raise StatementFailed(statement, error, number, len(statements)) from None
+            raise StatementFailed(statement, error, stay, len(statements)) from None
+        within = (within or statement.sql == "BEGIN") and statement.sql != "COMMIT"
+        stay = stay if within else number
 
 
 async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:

@@ -1,7 +1,7 @@
 """`tidelock remove`: what a feed has left at its source, in its log and at its target, and the statements that undo it.
 
 The rows that it has replicated stay.  A PostgreSQL source comes first: a slot that nobody reads fills the server's
-disk.  What is interrupted is done by another `remove`, which lists what is left.
+disk.  Its bookkeeping goes as a whole.  What is interrupted is done by another `remove`, which lists what is left.
 """
 
 from __future__ import annotations
@@ -81,7 +81,16 @@ async def _bookkeeping(feed: Feed, target: TargetSession) -> list[PlannedStateme
                 PlannedStatement("target", f"DELETE FROM {place} WHERE feed = '{feed.name}'", f"its bookkeeping{lost}")
             )
     staged = await _staged(feed, target) if "tidelock_owner" in present else []
-    return [*staged, *made]
+    return [*staged, *_as_a_whole(made)]
+
+
+def _as_a_whole(made: list[PlannedStatement]) -> list[PlannedStatement]:
+    """Returns the statements as one transaction: a run that finds a checkpoint without its receipts applies rows twice,
+    and one that finds chunks without a checkpoint takes its tables for copied."""
+    if not made:
+        return []
+    begin = PlannedStatement("target", "BEGIN", "a part of the bookkeeping would mislead a run")
+    return [begin, *made, PlannedStatement("target", "COMMIT", "its bookkeeping is gone")]
 
 
 async def _staged(feed: Feed, target: TargetSession) -> list[PlannedStatement]:

@@ -17,18 +17,16 @@ import msgspec
 from tidelock.adapters.app.embedded_log import EmbeddedLog
 from tidelock.adapters.app.journal_fault import JournalFault
 from tidelock.adapters.app.pulse import Pulse
+from tidelock.adapters.app.takeover import take_over
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
 from tidelock.adapters.checks.refusals import refusals, tables_there
+from tidelock.adapters.checks.same_tables import has_run, refuse_same_tables
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import arbiter, held_copies, known_tables, sites, start_copy
-from tidelock.adapters.operator.adoption import adopted
-from tidelock.adapters.operator.copies import resync_pending
-from tidelock.adapters.operator.first_place import first_place, has_place, place_to_begin
-from tidelock.adapters.operator.kept_forms import KeptForms
+from tidelock.adapters.operator import arbiter, sites, start_copy
+from tidelock.adapters.operator.first_place import first_place, has_place
 from tidelock.adapters.operator.runs import admitted
-from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Overview
@@ -63,9 +61,10 @@ from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 OK, REFUSED, OPERATOR = 0, 1, 4
-FORMS_UNKNOWN = (
-    "this feed ran with a version that did not keep the forms of the source's tables: where one was changed while the "
-    "feed stood still, until now, that is not noticed, and `tidelock verify FEED` shows what differs. From now on it is"
+GONE = "the bookkeeping of feed {} at {} is gone, which this run had: the target was put back, or somebody removed it"
+GONE_HINT = (
+    "Put rows and bookkeeping of one moment back, and run it again; else it is a new feed: `start: copy` and "
+    "`copy: {existing: replace}` bring all rows anew"
 )
 AGAIN = -1  # take the feed over anew
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
@@ -164,6 +163,10 @@ class _Life:
         """Notes that no machine runs, because that end cannot be reached."""
         self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
 
+    def took(self) -> None:
+        """Notes that this process has had the feed."""
+        self.has_run = True
+
     def begin(self, shell: Shell) -> None:
         """Notes the shell that runs the feed from now on."""
         self.shell = shell
@@ -228,9 +231,9 @@ async def _run(
 ) -> int:
     """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, (findings, over, there, begun), _ = await asyncio.gather(
-        _look(feed), _ask_target(feed, guest, progress), asyncio.to_thread(load_sink, feed.target_url)
-    )
+    asked = _ask_target(feed, guest, progress, had=life.has_run)
+    loads = asyncio.to_thread(load_sink, feed.target_url)
+    source, (findings, over, there, begun), _ = await asyncio.gather(_look(feed), asked, loads)
     if findings:
         for finding in findings:
             progress.error(str(finding))
@@ -245,7 +248,6 @@ async def _run(
         progress.message(_unmatched(feed, pattern))
     if source.words and feed.sites is None:
         progress.message(source.words)
-    first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
 
@@ -257,21 +259,10 @@ async def _run(
         return await long_statement.told(work, effect.ddl.statement, progress.message)
 
     life.pulse.begin()
-    start = await place_to_begin(feed, source, progress.message, begun=begun)
-    taken = await sink.take_over(tables, start)
-    life.has_run = True
-    if feed.start != "now" and not first_copy and taken.checkpoint != start:
-        progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
-    forms = KeptForms(feed, 0, taken.epoch)
-    async with session(feed.target_url) as target:
-        book = Books(feed, target)
-        await known_tables.keep(book, taken.epoch)
-        await held_copies.release(book, mapping, source.tables, progress.message)
-        first_copy = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
-        if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
-            progress.message(FORMS_UNKNOWN)
-    checkpoint = await adopted(feed, sink, taken, start, progress.message)
-    taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
+    takeover = await take_over(
+        feed, source, sink, mapping, tables, progress.message, begun=begun, ours=life.took
+    )
+    taken, forms = takeover.taken, takeover.forms
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Overview) else None)
@@ -304,7 +295,7 @@ async def _run(
         sink,
         SparkCopier(feed, progress.message),
         progress.message,
-        essential=first_copy,
+        essential=takeover.essential,
         at_first_alone=exact and feed.direction == "down",
     )
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
@@ -354,11 +345,14 @@ def _unmatched(feed: Feed, pattern: str) -> str:
 
 
 async def _ask_target(
-    feed: Feed, guest: Claim | None, progress: Progress
+    feed: Feed, guest: Claim | None, progress: Progress, *, had: bool
 ) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
     """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables; and
-    whether it holds a checkpoint, which only some sources need to know."""
+    whether it holds a checkpoint, which only some sources need to know.  `had`: this process has had the feed, which
+    it does not begin anew."""
     async with session(feed.target_url) as target:
+        if had and not await has_run(feed, target):
+            raise TargetError(GONE.format(feed.name, feed.target_url), GONE_HINT)
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
         asks = (keeps_for_us(feed.source_url) or feed.starts_at_moment) and not findings
@@ -371,6 +365,7 @@ async def fix_start(feed: Feed) -> Position | None:
 
     Returns None where a position is stored already.
     """
+    await refuse_same_tables(feed)
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
     await sites.bind(feed)
     await arbiter.agree(feed)

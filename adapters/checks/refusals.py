@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.changed_tables import check_tables_again
 from tidelock.adapters.checks.kept_tables import check_kept_tables
+from tidelock.adapters.checks.same_tables import check_new_rules
 from tidelock.adapters.checks.stamps import check_stamps_again
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.upgrade import look as look_at_books
@@ -36,7 +37,7 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     older version's bookkeeping lacks.  A later run goes on where the target's checkpoint says: the log may hold the
     very statements that make the tables alike, so the machine judges each table when its rows come.  What stamps need
     is looked at each time: rows that come without a trigger are lost in conflicts.  So is whether the file takes what
-    it did not take before, and whether the target's tables keep their rows over a crash.
+    it did not take before, or what another feed brings, and whether the target's tables keep their rows over a crash.
     """
     lacking = await look_at_books(target, feed.schema)
     if "tidelock_owner" not in lacking.tables:
@@ -47,7 +48,8 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
         if groups:
             await upgrade(target, feed.schema, lacking, feed.target_url.user)
             kept = await check_kept_tables(feed, target)
-            return [*kept, *await check_stamps_again(feed), *await check_tables_again(feed, target)]
+            tables = [*await check_tables_again(feed, target), *await check_new_rules(feed, target)]
+            return [*kept, *await check_stamps_again(feed), *tables]
     from tidelock.adapters.checks.feed import check
 
     report = await check(feed)

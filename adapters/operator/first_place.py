@@ -13,26 +13,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
-from tidelock.adapters.bookkeeping.lease import lock_name, lock_of
+from tidelock.adapters.bookkeeping.lease import lock_of
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.kept_forms import begin_anew
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.operator.tables_lock import taken
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source import Beginning, Overview
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.adapters.wiring.sources import keeps_for_us, source_of, start_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position
-
-WAIT_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 0.2
 
 
 async def first_place(feed: Feed, source: Overview) -> Position | None:
@@ -100,20 +97,10 @@ def _checkpoints(feed: Feed, target: TargetSession) -> str:
 
 
 async def _alone(feed: Feed, target: TargetSession) -> None:
-    """Returns once nobody else is about to begin, until the session ends; at PostgreSQL until its transaction does, as
-    a pooler may give the session to another then.  Raises TargetError."""
-    lock = lock_of(feed.schema, feed.name, "begin")
-    postgres = target.dialect == "postgres"
-    if postgres:
-        await target.execute("BEGIN ISOLATION LEVEL READ COMMITTED")  # each look sees what is stored by then
-        await target.execute("SET LOCAL synchronous_commit = on")
-    take = f"SELECT pg_try_advisory_xact_lock({lock})" if postgres else f"SELECT GET_LOCK('{lock_name(lock)}', 0)"
-    for _ in range(round(WAIT_SECONDS / _LOOK_SECONDS)):
-        if (await target.fetch(take))[0][0]:
-            return
-        await asyncio.sleep(_LOOK_SECONDS)  # until the next look
-    raise TargetError(
+    """Returns once nobody else is about to begin, until the session or its transaction ends.  Raises TargetError."""
+    busy = TargetError(
         f"feed {feed.name} is being begun by another run, worker or `tidelock init` just now",
         "Wait for that one, then try again",
         passing=True,
     )
+    await taken(target, lock_of(feed.schema, feed.name, "begin"), busy)

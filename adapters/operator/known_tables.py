@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
@@ -33,22 +34,37 @@ _KNOWN: Final = msgspec.json.Decoder(Known)
 
 
 async def read(book: Books) -> Known | None:
-    """Returns what is kept; None where the feed has not run yet, with an older version alone, or as workers, each with
-    a file of its own.  Raises TargetError."""
+    """Returns what an embedded run has kept; None where the feed has not run yet, with an older version alone, or as
+    workers, each with a file of its own.  Raises TargetError."""
+    found = await _kept(book)
+    return found[0] if list(found) == [0] else None
+
+
+async def all_of(book: Books) -> tuple[TableRule, ...]:
+    """Returns the rules that the feed has run with and those that may run next; of workers, as the file of the
+    coordinator has them.  Raises TargetError."""
+    kept = await _kept(book)
+    known = kept.get(COORDINATOR) or kept.get(0)
+    return (*known.ran, *(rule for rule in known.accepted if rule not in known.ran)) if known else ()
+
+
+async def _kept(book: Books) -> dict[int, Known | None]:
+    """Returns what each group has kept."""
     lacking = await look(book.session, book.feed.schema)
     if _OWNER in lacking.tables or "rules" in lacking.columns.get(_OWNER, ()):
-        return None
-    found = await book.session.fetch(f"SELECT rules FROM {book.table(_OWNER)} WHERE feed = %s", book.feed.name)
-    return _KNOWN.decode(found[0][0]) if len(found) == 1 and found[0][0] else None
+        return {}
+    found = await book.session.fetch(f"SELECT grp, rules FROM {book.table(_OWNER)} WHERE feed = %s", book.feed.name)
+    return {int(group): _KNOWN.decode(rules) if rules else None for group, rules in found}
 
 
-async def keep(book: Books, epoch: int) -> None:
-    """Keeps the rules of the run that has the feed by this epoch.  Others stay accepted.  Raises TargetError."""
-    known, tables = await read(book), book.feed.tables
+async def keep(book: Books, epoch: int, group: int = 0) -> None:
+    """Keeps the rules of the run that has the feed by this epoch, or of the coordinator, whose `group` it is.  Others
+    stay accepted.  Raises TargetError."""
+    known, tables = (await _kept(book)).get(group), book.feed.tables
     accepted = known.accepted if known is not None and known.accepted != tables else ()
     if known != (kept := Known(tables, accepted)):
-        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND epoch = %s"
-        await book.session.execute(update, _spelled(kept), book.feed.name, epoch)
+        update = f"UPDATE {book.table(_OWNER)} SET rules = %s WHERE feed = %s AND grp = %s AND epoch = %s"
+        await book.session.execute(update, _spelled(kept), book.feed.name, group, epoch)
 
 
 async def accept(book: Books, former: Feed) -> None:

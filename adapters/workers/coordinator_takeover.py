@@ -12,11 +12,13 @@ from collections.abc import Collection
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.checks.refusals import tables_there
+from tidelock.adapters.checks.same_tables import takes_alone
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import control, topics
 from tidelock.adapters.kafka.control import ControlTopic, SeenControl, SoleWriter
-from tidelock.adapters.operator import start_copy
+from tidelock.adapters.operator import known_tables, start_copy
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.session import session
@@ -110,14 +112,17 @@ class CoordinatorTakeover:
         holds, and where the feed begins.
         """
         seen = await control.read(self._feed)
-        if seen.plan is None and self._feed.start == "copy":
-            source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
-            await start_copy.ask(self._feed, self._mapping, source.tables)
-        start = await beginning(self._feed) if seen.plan is None else seen.plan.position
-        async with session(self._feed.target_url) as target:
-            names = dict.fromkeys(await tables_there(self._feed, target))
-        names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
-        taken = await self._sink.take_over(list(names), start)
+        async with takes_alone(self._feed):
+            if seen.plan is None and self._feed.start == "copy":
+                source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
+                await start_copy.ask(self._feed, self._mapping, source.tables)
+            start = await beginning(self._feed) if seen.plan is None else seen.plan.position
+            async with session(self._feed.target_url) as target:
+                names = dict.fromkeys(await tables_there(self._feed, target))
+            names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
+            taken = await self._sink.take_over(list(names), start)
+            async with books(self._feed) as book:
+                await known_tables.keep(book, taken.epoch, COORDINATOR)
         if seen.plan is None:  # a resync may have moved the feed since it was asked
             start = await beginning(self._feed)
         await self._pen.open()

@@ -6,10 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.harness.rig import Rig
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.session import connect
+from bench.harness.workers import Workers
+from tidelock.adapters.bookkeeping.lease import lock_of
 
 REFUSED = 1
+LOCK = lock_of("", "", "tables")
+ASKING = (  # sessions that ask for the lock again and again
+    "SELECT pid::text FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE "
+    f"'%pg_try_advisory_xact_lock({LOCK})%'"
+)
 
 
 @pytest.fixture
@@ -96,3 +104,107 @@ def test_a_feed_from_postgres(make_rig: Callable[..., Rig], postgres_source: Pos
     rig.name = rig.name[:-1]
     rig.catch_up()
     rig.assert_exact()
+
+
+def test_init_stores_no_place_of_such_a_feed(renamed: Rig) -> None:
+    """Whoever makes ready what he has renamed would go on from the place of that moment."""
+    renamed.start_at = "now"
+    made = renamed.command("init", "--apply")
+    assert made.code == REFUSED and "brings the same tables from this source" in made.err, made
+    _refused(renamed)
+    renamed.name = renamed.name[:-1]
+    renamed.catch_up()
+    renamed.assert_exact()
+
+
+def test_of_two_that_begin_together_one_is_refused(
+    make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres
+) -> None:
+    """Also where both copy, and so would be let through beside one that does not run."""
+    rig = make_rig(mariadb, postgres, "twins")
+    rig.table("bare", "id int, v int")
+    rig.at_source("INSERT INTO bare VALUES (1, 1), (2, 2)")
+    rig.start_at = "copy"
+    first, other = rig.name, f"{rig.name}b"
+    held = connect(postgres.url())
+    held.send(f"SELECT pg_advisory_lock({LOCK})")  # so that both have looked before either begins
+    runs = {first: rig.run()}
+    rig.name = other
+    runs[other] = rig.run()
+    until(lambda: len(held.rows(ASKING)) == 2, "both that want the lock")
+    held.close()
+    until(lambda: not all(run.running for run in runs.values()), "one that ends")
+    (left,) = [name for name, run in runs.items() if run.running]
+    (ended,) = [run for run in runs.values() if not run.running]
+    assert ended.code(1) == REFUSED and "brings the same tables from this source" in ended.said, ended.said
+    rig.at_source("INSERT INTO bare VALUES (3, 3)")
+    until(rig.equal, "equal ends")
+    runs[left].stop()
+    rig.name = left
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def _neighbours(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres, name: str) -> tuple[Rig, str]:
+    """A feed that has run with one table, and the name of one that has with the other; both hold rows."""
+    rig = make_rig(mariadb, postgres, name)
+    rig.table("bare", "id int, v int")
+    rig.table("keyed", "id int PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO bare VALUES (1, 1)", "INSERT INTO keyed VALUES (1, 1)")
+    rig.rules = [{"source": f"{rig.schema}.bare"}]
+    rig.catch_up()
+    other, rig.name = rig.name, f"{rig.name}b"
+    rig.rules = [{"source": f"{rig.schema}.keyed"}]
+    rig.catch_up()
+    return rig, other
+
+
+def test_a_table_of_another_feed_is_not_added(
+    make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres
+) -> None:
+    """Until that one has run without it, as the message says."""
+    rig, other = _neighbours(make_rig, mariadb, postgres, "added")
+    path, bare = str(rig.feed), f"{rig.schema}.bare"
+    done = tidelock("add-table", path, bare, "--apply")
+    assert done.code == REFUSED and "brings the same tables from this source" in done.err, done
+    assert f"and {rig.name} would take {bare} too" in done.err
+    both = [{"source": f"{rig.schema}.keyed"}, {"source": bare}]
+    mine, rig.rules = rig.rules, both
+    for _ in range(2):
+        assert rig.catch_up_code() == REFUSED and f"would take {bare} too" in rig.said(), "added by hand"
+    ours, rig.name, rig.rules = rig.name, other, [{"source": f"{rig.schema}.none"}]
+    rig.catch_up()
+    rig.name, rig.rules = ours, mine
+    path = str(rig.feed)
+    done = tidelock("add-table", path, bare, "--apply")
+    assert done.code == 0, done
+    assert tidelock("run", path, "--until-caught-up").code == 0
+    assert rig.equal()
+
+
+def test_a_part_of_the_rows_may_be_added(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
+    rig, _ = _neighbours(make_rig, mariadb, postgres, "parts")
+    done = tidelock("add-table", str(rig.feed), f"{rig.schema}.bare", "--where", "id > 100", "--apply")
+    assert done.code == 0, done
+
+
+def test_workers_are_asked_and_told_of(
+    make_workers: Callable[..., Workers], mariadb: MariaDb, postgres: Postgres
+) -> None:
+    """A feed of workers that has another name; and one that runs by itself beside workers, also where it copies."""
+    workers = make_workers(mariadb, postgres, "crew", 1)
+    rig = workers.rig
+    rig.table("keyed", "id int PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO keyed VALUES (1, 1)")
+    workers.start()
+    workers.until(rig.equal, "equal ends")
+    workers.stop()
+    rig.at_source("INSERT INTO keyed VALUES (2, 2)")
+    former, rig.name = rig.name, f"{rig.name}b"
+    workers.start()
+    workers.until(lambda: "brings the same tables from this source" in workers.said(), "a coordinator that is refused")
+    workers.stop()
+    del rig.options["log"]
+    for start in (rig.start_at, "copy"):
+        rig.start_at = start
+        assert rig.catch_up_code() == REFUSED and f"give it those again (`feed: {former}`" in rig.said()

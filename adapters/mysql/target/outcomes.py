@@ -24,7 +24,7 @@ LOST = Failure(
     "the target lost transactions it had reported as committed (a crash or a failover, and "
     "innodb_flush_log_at_trx_commit is not 1, or its replica was behind)",
 )
-FENCED = Failure(ErrorKind.FENCED, "a newer run of this feed has taken over")
+FENCED = Failure(ErrorKind.FENCED, "a newer owner has taken the feed over, or its bookkeeping is gone")
 OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 
 

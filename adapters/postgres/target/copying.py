@@ -84,7 +84,7 @@ class TargetCopying:
             )
         ordered = await _children_first(session, emptied_now)
         position = msgspec.json.encode(effect.position).decode()
-        self._audit.checkpoint_sent(position, effect.drop)
+        self._audit.checkpoint_sent(effect.position, effect.drop)
         await session.run(
             [
                 "BEGIN",
@@ -117,7 +117,7 @@ class TargetCopying:
 
     async def _merge_once(self, session: TargetSession, effect: MergeChunk) -> None:
         position = msgspec.json.encode(effect.position).decode()
-        self._audit.checkpoint_sent(position, effect.drop)
+        self._audit.checkpoint_sent(effect.position, effect.drop)
         try:
             await session.run(["BEGIN", *self._bookkeeping.receipt(effect.id, NOTHING)])
         except asyncpg.UniqueViolationError as error:

@@ -8,7 +8,7 @@ from tidelock.adapters.postgres.target.failures import failure_of
 from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.engine.model.errors import ErrorKind, Failure
 
-FENCED = Failure(ErrorKind.FENCED, "a newer owner has taken the feed over")
+FENCED = Failure(ErrorKind.FENCED, "a newer owner has taken the feed over, or its bookkeeping is gone")
 OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 LOST = Failure(
     ErrorKind.COMMITS_LOST,

@@ -106,7 +106,7 @@ class PostgresSink(ChunkSink):
         await self.close()
         taken = await self._takeover.run(tables, start)
         self._epoch, self._tables = taken.epoch, taken.tables
-        self._audit.begin(taken.epoch)
+        self._audit.begin(taken.epoch, taken.checkpoint)
         open_ahead(self._eager)
         return taken
 
@@ -289,7 +289,7 @@ class PostgresSink(ChunkSink):
         statements = self._bookkeeping.save_checkpoint(effect.id.epoch, position, effect.drop)
 
         async def save(session: TargetSession) -> None:
-            self._audit.checkpoint_sent(position, effect.drop)
+            self._audit.checkpoint_sent(effect.position, effect.drop)
             await session.run(["BEGIN", *statements, "COMMIT"])
             self._audit.checkpoint_stored()
 
