@@ -268,6 +268,15 @@ NO_HALT: Final = (
 )  # fmt: skip
 
 KAFKA: Final = (
+    Halt(("StrangeTarget",), (),
+         "the topics hold the log of a feed of that name, which the target knows nothing of: it is another feed's, or "
+         "the target's bookkeeping is lost",
+         "give the feed another name; or `tidelock remove FEED --apply`, and begin anew with `start: copy` and `copy: "
+         "{existing: replace}`",
+         "test_worker_known_target.py::test_bookkeeping_that_is_lost", True),
+    Halt(("TooLarge",), (), "a record is larger than the changes topic takes",
+         "`max.message.bytes` of the topic as it says, then `tidelock resume FEED`",
+         "test_worker_halts.py::test_a_topic_whose_limit_was_lowered_takes_records_again", True),
     Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
          "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
     Halt(("log",), ("is gone",), "the changes topic was deleted, or made anew",
