@@ -24,7 +24,9 @@ from tidelock.adapters.kafka.topics import (
     look,
     refused,
 )
+from tidelock.adapters.operator.known_target import StrangeTarget, require_known
 from tidelock.adapters.ports.finding import Finding, error, note, warning
+from tidelock.adapters.ports.sink import TargetError
 
 LEAST_RETENTION_MS = 86_400_000
 
@@ -55,6 +57,7 @@ async def check_log(feed: Feed) -> list[Finding]:
         return [error("log-unusable", str(problem), problem.hint)]
     return [
         *_check_login(place),
+        *await _check_target(feed, seen),
         *(_check_lost(feed, place, instead) if instead is not None else ()),
         *unread,
         *_check_cluster(place, topics),
@@ -92,6 +95,17 @@ async def missing_topics(feed: Feed, topics: Topics) -> list[MissingTopic]:
 def first_partitions(feed: Feed) -> int:
     """Returns the number of partitions of a new changes topic; the coordinator adds more once it knows the groups."""
     return max(1, feed.partitions)
+
+
+async def _check_target(feed: Feed, seen: SeenControl) -> list[Finding]:
+    """Finds a target that is not the log's.  One that is away is found by those who look at targets."""
+    try:
+        await require_known(feed, seen)
+    except StrangeTarget as strange:
+        return [error("log-of-another", str(strange), strange.hint)]
+    except TargetError:
+        return []
+    return []
 
 
 def _check_lost(feed: Feed, place: Endpoint, instead: str) -> list[Finding]:

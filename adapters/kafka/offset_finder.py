@@ -46,7 +46,7 @@ class Places:
     ) -> None:
         self.skipped = skipped
         self.bases = bases
-        self._topic = topic
+        self.topic = topic
         self._turn = asyncio.Lock()
         self._consumer = AIOKafkaConsumer(
             **kafka,
@@ -131,7 +131,7 @@ class Places:
 
     @contextlib.asynccontextmanager
     async def _asking(self, partition: int) -> AsyncIterator[_Partition]:
-        tp = TopicPartition(self._topic, partition)
+        tp = TopicPartition(self.topic, partition)
         async with self._turn:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS):
@@ -142,7 +142,7 @@ class Places:
                     yield _Partition(self._consumer, tp, begin, end, self.skipped)
             except TimeoutError:
                 raise KafkaTimeoutError(
-                    f"no answer about {self._topic}/{partition} in {ANSWER_SECONDS:.0f} s"
+                    f"no answer about {self.topic}/{partition} in {ANSWER_SECONDS:.0f} s"
                 ) from None
             finally:
                 self._consumer.pause(tp)  # or it would go on fetching; unsubscribed, aiokafka may hang at its stop
@@ -179,7 +179,7 @@ class _Partition:
     def _passed_over(self, message: Message) -> bool:
         """Tells whether an operator passed the record over.  Raises WireError where it cannot be read otherwise."""
         try:
-            decode(message.value)
+            decode(message.value, message.topic)
         except WireError as error:
             if (message.partition, message.offset) in self._skipped:
                 return True

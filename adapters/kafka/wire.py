@@ -45,13 +45,15 @@ class Record(msgspec.Struct, frozen=True):
 
     `batch.shapes` holds every table that the batch uses; shape numbers mean nothing beyond the record.
     `origin`: `host:port` of the source that the log was read from.  `plan`: `Plan.version` it was cut by.
-    `schema`: names the shapes; records of equal schema number hold equal shapes under equal numbers.
+    `schema`: names the shapes; records of equal schema number hold equal shapes under equal numbers.  `topic`: where it
+    was published to; '' where an older program wrote it.
     """
 
     batch: LogBatch
     origin: str
     plan: int
     schema: int
+    topic: str = ""
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True):
@@ -67,9 +69,10 @@ class _Body(msgspec.Struct, frozen=True, array_like=True):
     origin: str
     plan: int
     schema: int
+    topic: str = ""
 
 
-def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
+def encode(batch: LogBatch, *, origin: str, plan: int, topic: str = "") -> bytes:
     """Returns the value of one record.  `batch.shapes` must hold all tables that its rows use; `resent` is not written.
     """
     shapes = _encode(batch.shapes)
@@ -84,6 +87,7 @@ def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
         origin=origin,
         plan=plan,
         schema=xxhash.xxh3_64_intdigest(shapes),
+        topic=topic,
     )
     second = (batch.ddl is not None and batch.ddl.added) or any(map(_is_of_postgres, batch.shapes.values()))
     return (_SECOND if second else _FIRST) + _encode(body)
@@ -93,8 +97,10 @@ def _is_of_postgres(shape: Shape) -> bool:
     return shape.identity != "full" or any(column.type for column in shape.columns[:1])
 
 
-def decode(value: bytes) -> Record:
-    """Returns the record of a Kafka value of any version so far.  Raises WireError."""
+def decode(value: bytes, topic: str = "") -> Record:
+    """Returns the record of a Kafka value of any version so far.  Raises WireError, also for a record that says that it
+    was published to another topic than `topic` ('': any will do): copied here, it is none of the publisher's.
+    """
     if not value:
         raise WireError("a record without a value, which the publisher never writes", _FOREIGN)
     decoder = _DECODERS.get(value[0])
@@ -105,9 +111,12 @@ def decode(value: bytes) -> Record:
             + _FOREIGN,
         )
     try:
-        return decoder(memoryview(value)[1:])
+        record = decoder(memoryview(value)[1:])
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:  # bad UTF-8 is a ValueError
         raise WireError(f"a record of version {value[0]} is damaged: {error}", _FOREIGN) from error
+    if topic and record.topic and record.topic != topic:
+        raise WireError(f"a record of {record.topic}, which somebody has copied to {topic}", _FOREIGN)
+    return record
 
 
 def _decode(body: memoryview) -> Record:
@@ -121,7 +130,7 @@ def _decode(body: memoryview) -> Record:
         ddl=read.ddl,
         end_us=read.end_us,
     )
-    return Record(batch, read.origin, read.plan, read.schema)
+    return Record(batch, read.origin, read.plan, read.schema, read.topic)
 
 
 _FIRST: Final = b"\x01"

@@ -15,6 +15,7 @@ from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.tables import Index, assemble
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 
@@ -84,7 +85,8 @@ def versioned(name: TableName) -> UnsuitableLog:
     """Returns why the log does not tell the rows of a system-versioned table of MariaDB."""
     return UnsuitableLog(
         f"{name} is system-versioned: the log tells a DELETE as an UPDATE, and former rows as new ones of the same key",
-        f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`",
+        f"ALTER TABLE `{name.schema}`.`{name.table}` DROP SYSTEM VERSIONING; or leave it out of `tables`. "
+        f"Where the feed has run before, rows of both are in its log by now: {RESYNC}",
     )
 
 

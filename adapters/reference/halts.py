@@ -32,6 +32,7 @@ RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 _UNREAD: Final = f"{RESYNCED}; a spoke of an arbiter: `tidelock pair rewound PAIR SITE`"
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
+_FOLLOWED: Final = "test_followed_advice.py::test_a"
 _SLOTS: Final = "test_postgres_slot_halts.py::test_a"
 _STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
@@ -59,10 +60,12 @@ SOURCE: Final = (
          f"`SET GLOBAL binlog_row_image=FULL`, then {RESYNCED}", f"{_CAUSE}[minimal images]", True),
     Halt(("UnsuitableLog",), ("does not name the columns",),
          "`binlog_row_metadata` was not FULL, and how the table was at that row is not known, or is contradicted by it",
-         f"`SET GLOBAL binlog_row_metadata=FULL`, then {RESYNCED}", f"{_CAUSE}[columns without names]", True),
+         f"`SET GLOBAL binlog_row_metadata=FULL`, then {RESYNCED}",
+         "test_followed_advice.py::test_names_of_columns", True),
     Halt(("UnsuitableLog",), ("tells an ALTER TABLE where it begins",),
          "`binlog_row_metadata` is not FULL, and MariaDB has `binlog_alter_two_phase=ON`",
-         f"`SET GLOBAL binlog_alter_two_phase=OFF` and `SET GLOBAL binlog_row_metadata=FULL`, then {RESYNCED}"),
+         f"`SET GLOBAL binlog_alter_two_phase=OFF` and `SET GLOBAL binlog_row_metadata=FULL`, then {RESYNCED}",
+         f"{_FOLLOWED}n_alter_table_in_two_parts", True),
     Halt(("UnsuitableLog",), ("keeps no tables of its source",),
          "`binlog_row_metadata` is not FULL, and the feed goes to Hive",
          f"`SET GLOBAL binlog_row_metadata=FULL`, then {RUN}"),
@@ -80,15 +83,15 @@ SOURCE: Final = (
     Halt(("UnsuitableLog",), ("does not log the database",),
          "`binlog_do_db` or `binlog_ignore_db` keeps a database of the feed's out of the source's log",
          f"take the setting out and restart the source, then {RESYNCED}",
-         "test_left_out.py::test_a_database_that_is_not_logged"),
+         f"{_FOLLOWED}_database_that_is_logged_again", True),
     Halt(("UnsuitableLog",), ("what it gets from its own source is not in its log",),
          "the source is a replica that does not log what it applies, as MariaDB's are by default",
          "set `log_slave_updates` (MySQL: `log_replica_updates`) and restart it, or name its source in `source`; then "
          f"{RESYNCED}", "test_left_out.py::test_a_replica_that_does_not_log_what_it_applies"),
     Halt(("UnsuitableLog",), ("is system-versioned",),
          "MariaDB has former versions of a table's rows in its log as rows of the same key",
-         f"`ALTER TABLE … DROP SYSTEM VERSIONING`, or leave the table out of `tables`, then {RUN}; what it has "
-         "replicated so far: `tidelock copy FEED --table DB.TABLE`", "test_left_out.py::test_a_system_versioned_table"),
+         "`ALTER TABLE … DROP SYSTEM VERSIONING`, or leave the table out of `tables`; a feed that has run before: "
+         f"{RESYNCED}", f"{_FOLLOWED}_system_versioned_table_that_is_none_any_more", True),
     Halt(("UnsuitableLog",), ("writes no binary log",), "the source has no log",
          f"start it with `log_bin`, then {RUN}"),
     Halt(("DamagedLog",), (),
@@ -130,9 +133,9 @@ SOURCE: Final = (
          "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),
     Halt(("UnsuitableLog",), ("has no publication",),
          "the feed's publication was dropped, so its tables are not in the log",
-         f"`CREATE PUBLICATION` as it says, then {RESYNCED}"),
+         f"`CREATE PUBLICATION` as it says, then {RESYNCED}", f"{_FOLLOWED}_publication[dropped]", True),
     Halt(("UnsuitableLog",), ("leaves changes out, or names partitions",), "the publication does not publish all",
-         f"`ALTER PUBLICATION` as it says, then {RESYNCED}"),
+         f"`ALTER PUBLICATION` as it says, then {RESYNCED}", f"{_FOLLOWED}_publication[narrowed]", True),
     Halt(("UnsuitableLog",), ("so the log has nothing of what changes there",),
          "a table that the feed's `tables` name is not in its publication", f"`ALTER PUBLICATION … ADD TABLE` as it "
          f"says, then {RUN}, and `tidelock copy FEED` for what it holds already; of a table that the feed had before "
@@ -146,7 +149,7 @@ SOURCE: Final = (
     Halt(("UnsuitableLog",), ("would refuse every UPDATE and DELETE",),
          "PostgreSQL lets nobody change rows of a published table without a replica identity",
          f"`ALTER TABLE … REPLICA IDENTITY FULL`, then {RUN}",
-         f"{_SLOTS}_table_without_a_replica_identity_is_not_published"),
+         f"{_FOLLOWED}_table_that_gets_a_replica_identity", True),
     Halt(("UnsuitableLog",), ("is PostgreSQL",), "the source is older than PostgreSQL 14", "a newer server"),
     Halt(("SourceError",), ("so it is read in one view", "cannot be read in one view yet", "up to which it was read",
                             "cannot be read from the tables yet"),
@@ -268,6 +271,15 @@ NO_HALT: Final = (
 )  # fmt: skip
 
 KAFKA: Final = (
+    Halt(("StrangeTarget",), (),
+         "the topics hold the log of a feed of that name, which the target knows nothing of: it is another feed's, or "
+         "the target's bookkeeping is lost",
+         "give the feed another name; or `tidelock remove FEED --apply`, and begin anew with `start: copy` and `copy: "
+         "{existing: replace}`",
+         "test_worker_known_target.py::test_bookkeeping_that_is_lost", True),
+    Halt(("TooLarge",), (), "a record is larger than the changes topic takes",
+         "`max.message.bytes` of the topic as it says, then `tidelock resume FEED`",
+         "test_worker_halts.py::test_a_topic_whose_limit_was_lowered_takes_records_again", True),
     Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
          "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
     Halt(("log",), ("is gone",), "the changes topic was deleted, or made anew",
@@ -295,7 +307,7 @@ KAFKA: Final = (
          "test_journal.py::test_a_group_of_workers_halts_where_its_journal_is_cut_short", True),
     Halt(("TargetError",), ("has no plan in Kafka",), "the feed's topics are lost, or an embedded run was cut short",
          "`log: embedded` and `tidelock run FEED --until-caught-up`; else `tidelock resync FEED`, see above",
-         "test_coordinator_shell.py::test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work"),
+         "test_worker_lost_log.py::test_topics_that_are_both_lost_while_groups_are_apart", True),
     Halt(("kafka", "LogError"), (), "no halt: Kafka is asked again; its words say what is wrong with host or login",
          "nothing, or correct `log`", "test_kafka_connection.py::test_a_wrong_password_is_said_and_not_shown"),
 )  # fmt: skip

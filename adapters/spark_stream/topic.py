@@ -117,7 +117,11 @@ class TopicLog(msgspec.Struct, frozen=True):
             heard = time.monotonic()
             while (stood := await consumer.position(place)) < part.end.at:
                 got = (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ())
-                yield [(record.offset, decode(record.value).batch) for record in got if record.offset < part.end.at]
+                yield [
+                    (record.offset, decode(record.value, record.topic).batch)
+                    for record in got
+                    if record.offset < part.end.at
+                ]
                 if await consumer.position(place) > stood:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > ANSWER_SECONDS:
@@ -160,10 +164,10 @@ class Ends(Places):
             message = await log.at_or_behind(log.begin)
             if message is None and log.begin:
                 raise LogError(
-                    f"partition {partition} of {self._topic} holds no record any more",
+                    f"partition {partition} of {self.topic} holds no record any more",
                     "Run the feed until it has published its position, then start the stream",
                 )
-        return LogPlace(decode(message.value).batch.prev, message.offset) if message else None
+        return LogPlace(decode(message.value, message.topic).batch.prev, message.offset) if message else None
 
     async def last_place(self, partition: int, start: LogPlace | None, most: int | None) -> LogPlace | None:
         """Returns where the partition ends, or `most` records behind `start`; None: nothing was ever written to it."""
@@ -192,7 +196,7 @@ class Ends(Places):
             return await self._found(partition, start)
         async with self._asking(partition) as log:
             if log.begin:
-                raise too_short(self._topic, partition, None)
+                raise too_short(self.topic, partition, None)
         first = await self.first_place(partition)
         assert first is not None, "it has an end"
         return first
@@ -204,10 +208,10 @@ class Ends(Places):
             return place
         offset = await self.find(partition, place.position)
         if offset is None:
-            raise too_short(self._topic, partition, place)
+            raise too_short(self.topic, partition, place)
         stands = await self._stands_or_begins(partition, offset)
         if stands is not None and named_alike(place.position, stands):
-            raise another_log(f"partition {partition} of {self._topic}", place.position, stands)
+            raise another_log(f"partition {partition} of {self.topic}", place.position, stands)
         return LogPlace(place.position, offset)
 
     async def _stands_or_begins(self, partition: int, offset: int) -> Position | None:
@@ -218,7 +222,7 @@ class Ends(Places):
         if not inside:
             return None
         before = await self._stands(partition, offset)
-        return before.position if before else decode(behind.value).batch.prev if behind else None
+        return before.position if before else decode(behind.value, behind.topic).batch.prev if behind else None
 
     async def _stands(self, partition: int, offset: int) -> LogPlace | None:
         """Returns the chain's place before `offset`; None: there is no record."""
@@ -228,7 +232,7 @@ class Ends(Places):
                 chain, at = None, max(log.begin, offset - step)
                 first = at == log.begin
                 while (message := await log.at_or_behind(at)) is not None and message.offset < offset:
-                    batch, at = decode(message.value).batch, message.offset + 1
+                    batch, at = decode(message.value, message.topic).batch, message.offset + 1
                     if chain is None or chain.judge(batch.prev, batch.last, 0, resent=batch.resent) is Verdict.GAP:
                         chain = _begun(batch)
                 if chain is not None or first:

@@ -19,8 +19,8 @@ from tidelock.engine.cluster.log_partitioner import NoGroup
 from tidelock.engine.model.records import Position
 
 _MAKE_IT: Final = (
-    "Create {} at the target (`tidelock init` prints the statement) or leave it out of `tables`, then run the feed "
-    "again"
+    "Create {} at the target (`tidelock init` prints the statement) or leave it out of `tables`, then "
+    "`tidelock run FEED`"
 )
 
 

@@ -8,6 +8,7 @@ after that can no longer change under us.  The publisher's id does the same for 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection
 
 import msgspec
@@ -20,12 +21,13 @@ from tidelock.adapters.kafka import control, topics
 from tidelock.adapters.kafka.control import ControlTopic, SeenControl, SoleWriter
 from tidelock.adapters.operator import known_tables, start_copy
 from tidelock.adapters.operator.feed_control import books
+from tidelock.adapters.operator.known_target import put_back, raise_epoch, require_known
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sources import overview_of
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log, places_of
-from tidelock.adapters.workers.new_log import first_log, new_log, open_log
+from tidelock.adapters.workers.new_log import first_log, log_as_it_is, new_log, open_log
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position
@@ -34,6 +36,8 @@ from tidelock.engine.protocol.coordinator_messages import FeedTaken
 from tidelock.engine.protocol.events import TakenOver
 from tidelock.engine.protocol.group_reports import GroupReport
 from tidelock.engine.protocol.published_log import PublishedLog
+
+log = logging.getLogger(__name__)
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -73,8 +77,10 @@ class CoordinatorTakeover:
         lost_for_good = None if again else loss
         if lost_for_good is None:
             await topics.ensure(self._feed.log_url, self._feed.name, loss.plan.partitions if loss is not None else 1)
-        taken, start = await self._fence()
+        taken, start, reset = await self._fence()
         seen = await control.read(self._feed)
+        if seen.plan is not None and (reset or put_back(seen, await places_of(self._feed, seen.plan))):
+            again = await self._older_target(seen, seen.plan, again=again or lost_for_good is not None)
         if seen.plan is not None:  # whoever stored it may have died before the copies followed
             await follow_plan(self._feed, seen.plan, taken.epoch, await self._still_leaving(seen.plan))
         log, begun = await self._current_log(seen, lost_for_good, again=again)
@@ -107,11 +113,26 @@ class CoordinatorTakeover:
             found = await lost(self._feed, resumed.plan, resumed.instead, resumed.cut)
         return found, resumed is not None and found is not None and not found.obstacle
 
-    async def _fence(self) -> tuple[TakenOver, Position]:
+    async def _older_target(self, seen: SeenControl, plan: TablePartitioning, *, again: bool) -> bool:
+        """Forgets what was told of a target that has been put back to an older state, and returns whether the source is
+        to be published again: statements that have run since come once more then.  Where the source has not got them,
+        groups read the topic again.  Raises TargetError.
+        """
+        back = await lost(self._feed, plan)
+        log.warning(
+            "feed %s: the target is older than what its workers have told of it; it goes on from %s",
+            self._feed.name,
+            back.least,
+        )
+        seen.state, seen.groups = None, {}
+        return again or not back.obstacle
+
+    async def _fence(self) -> tuple[TakenOver, Position, bool]:
         """Shuts every coordinator before us out, at the target and at the control topic.  Returns what the target
-        holds, and where the feed begins.
+        holds, where the feed begins, and whether the target knows of fewer coordinators than there were.
         """
         seen = await control.read(self._feed)
+        await require_known(self._feed, seen)
         async with takes_alone(self._feed):
             if seen.plan is None and self._feed.start == "copy":
                 source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
@@ -121,6 +142,10 @@ class CoordinatorTakeover:
                 names = dict.fromkeys(await tables_there(self._feed, target))
             names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
             taken = await self._sink.take_over(list(names), start)
+            reset = seen.state is not None and taken.epoch <= seen.state.epoch
+            if seen.state is not None and reset:
+                await raise_epoch(self._feed, COORDINATOR, seen.state.epoch)
+                taken = await self._sink.take_over(list(names), start)
             async with books(self._feed) as book:
                 await known_tables.keep(book, taken.epoch, COORDINATOR)
         if seen.plan is None:  # a resync may have moved the feed since it was asked
@@ -129,7 +154,7 @@ class CoordinatorTakeover:
         failure = await self._sink.settle()
         if failure is not None:
             raise TargetError(f"{self._feed.target_url}: {failure.message}", "It is tried again")
-        return taken, start
+        return taken, start, reset
 
     async def _still_leaving(self, plan: TablePartitioning) -> Collection[int]:
         """Returns the groups that tables left with this plan, unless the log has gone on behind it."""
@@ -151,7 +176,7 @@ class CoordinatorTakeover:
         if again:
             return await new_log(self._feed, self._mapping, seen.plan, self._pen, self._control), True
         if seen.log is None:
-            return (PublishedLog(0) if lost_for_good is not None else await first_log(self._feed, self._pen)), False
+            return (PublishedLog(0) if lost_for_good is not None else await log_as_it_is(self._feed, self._pen)), False
         if not seen.log.is_open and lost_for_good is None:
             return await open_log(self._feed, self._mapping, seen.plan, self._pen, self._control, seen.log), True
         return seen.log, False

@@ -25,6 +25,7 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import halted_group
+from tidelock.adapters.operator.known_target import ahead, raise_epoch, require_known
 from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
 from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.ending import ended
@@ -240,12 +241,19 @@ class GroupRunner:
 
     async def _take_over(self, sink: Sink, tables: list[TableName], plan: TablePartitioning) -> TakenOver | None:
         """Takes the group over.  None: the log was told anew meanwhile, and our checkpoint may be from before that."""
-        log_before = self._control.seen.log
+        log_before, told = self._control.seen.log, self._control.seen.groups.get(self.number)
+        await require_known(self._feed, self._control.seen)
         taken = await sink.take_over(tables, plan.since[self.number])
+        if told is not None and taken.epoch <= told.epoch:  # the target was put back: reports of ours would not count
+            await raise_epoch(self._feed, self.number, told.epoch)
+            taken = await sink.take_over(tables, plan.since[self.number])
         taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
         await self._control.refreshed()  # after the takeover: see `new_log`
         log_now = self._control.seen.log
         if log_now != log_before or not (log_now is None or log_now.is_open):
+            return None
+        if ahead(self._control.state, taken.checkpoint):  # the coordinator does not know yet that it was put back
+            await self._rest(AGAIN_SECONDS)
             return None
         self._log_number = log_now.number if log_now is not None else 0
         return taken

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from tidelock.adapters.kafka.topics import MESSAGE_BYTES
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.engine.cluster.log_partitioner import LogPartitioner
@@ -38,9 +39,10 @@ class TooLarge(Exception):
             f"{_contents(batch)} behind {batch.prev} makes a record of {size:,} bytes, and the changes topic takes "
             f"{limit:,} (max.message.bytes)"
         )
+        wanted = max(MESSAGE_BYTES, 2 * size)
         self.hint = (
-            f"Raise max.message.bytes of the changes topic above {size + _OVERHEAD:,} (kafka-configs --alter "
-            "--entity-type topics), then run the feed again: it goes on from here"
+            f"Raise the topic's max.message.bytes to {wanted} (`kafka-configs.sh --alter --entity-type topics "
+            f"--entity-name TOPIC --add-config max.message.bytes={wanted}`), then `tidelock run FEED`"
         )
 
 
@@ -71,11 +73,11 @@ class FlushBuffer:
 
     def __init__(
         self, publisher: LogPartitioner, plan: TablePartitioning, origin: str, limit: int, flush_bytes: int,
-        flush_seconds: float, cuts: Iterable[Position] = ()
+        flush_seconds: float, cuts: Iterable[Position] = (), topic: str = ""
     ) -> None:
         self._publisher = publisher
         self._plan = plan.version
-        self._origin = origin
+        self._origin, self._topic = origin, topic
         self._limit = limit - _OVERHEAD
         self._flush_bytes = flush_bytes
         self._flush_seconds = flush_seconds
@@ -134,7 +136,7 @@ class FlushBuffer:
             self._call(self._full)
 
     def _encoded(self, batch: LogBatch) -> bytes:
-        value = encode(batch, origin=self._origin, plan=self._plan)
+        value = encode(batch, origin=self._origin, plan=self._plan, topic=self._topic)
         if len(value) > self._limit:
             raise TooLarge(batch, len(value), self._limit)
         return value

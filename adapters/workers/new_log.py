@@ -63,9 +63,27 @@ async def shut_out(kafka: dict[str, Any], transactional_id: str) -> None:
 
 
 async def first_log(feed: Feed, pen: SoleWriter, before: PublishedLog | None = None) -> PublishedLog:
-    """Tells, and returns, that the topic as it is holds the log.  Raises KafkaError, LogError."""
+    """Tells, and returns, that the topic holds the log from where it ends now: of what is in it no plan says in which
+    group a table's rows are.  Raises KafkaError, LogError."""
+    kafka = client_options(feed.log_url)
+    await shut_out(kafka, publisher_id(feed))
     there = (await topics.look(feed.log_url, feed.name)).changes
-    log = PublishedLog(before.number if before is not None else 1, there.id if there is not None else "")
+    async with Places(kafka, topics.changes_topic(feed.name)) as places:
+        bases = [await places.end(one) for one in range(there.partitions if there is not None else 0)]
+    log = PublishedLog(
+        before.number if before is not None else 1,
+        there.id if there is not None else "",
+        tuple(bases) if any(bases) else (),
+    )
+    await pen.write(LOG, log)
+    return log
+
+
+async def log_as_it_is(feed: Feed, pen: SoleWriter) -> PublishedLog:
+    """Tells, and returns, that all of the topic is the log, of which nobody has told before.  Raises KafkaError,
+    LogError."""
+    there = (await topics.look(feed.log_url, feed.name)).changes
+    log = PublishedLog(1, there.id if there is not None else "")
     await pen.write(LOG, log)
     return log
 

@@ -194,7 +194,7 @@ class PartitionLog:
                 self._again(offset, ack)
                 continue
             try:
-                batch = decode(value).batch
+                batch = decode(value, self._places.topic).batch
             except WireError as error:
                 if (self._partition, offset) in self._places.skipped:
                     ack()

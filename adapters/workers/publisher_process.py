@@ -116,6 +116,7 @@ async def _publish_from(
         order.flush_bytes,
         order.flush_ms / 1e3,
         order.capture.cuts,
+        order.topic,
     )
     capture = msgspec.structs.replace(
         order.capture, start=end.position, chunk_bytes=min(order.capture.chunk_bytes, RECORD_LOG_BYTES)

@@ -31,6 +31,7 @@ from tidelock.adapters.kafka.connection import client_options, explained, faust_
 from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure, ensure_control
+from tidelock.adapters.operator.known_target import refuse_strange
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.row_copy.copier import CopierProcess
@@ -43,6 +44,7 @@ from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.name_claim import NameClaim
 from tidelock.adapters.workers.target_watch import TargetWatch
+from tidelock.adapters.workers.topic_watch import TopicWatch
 from tidelock.adapters.workers.totals import Totals
 from tidelock.adapters.workers.unowned import Unowned
 from tidelock.engine.apply.machine import ApplyMachine
@@ -73,7 +75,8 @@ class Worker:
     """One worker.  `name`: in reports, and its static membership if it was given one.
 
     `watched`: the caller looks at `failed`, which says why the worker must end.  `http_socket`: path of a Unix socket
-    that serves what `http` does.
+    that serves what `http` does.  `fresh`: the feed's state as it was told since we began; what was told before may be
+    about a target that was put back meanwhile.
     """
 
     def __init__(self, feed: Feed, name: str = "", *, watched: bool = False, http_socket: str = "") -> None:
@@ -83,6 +86,7 @@ class Worker:
         self.groups: dict[int, GroupRunner] = {}
         self.coordinator: CoordinatorShell | None = None
         self.failed: BaseException | None = None
+        self.fresh: FeedState | None = None
         self._watched, self._socket = watched, http_socket
         self._admitted = False
         self._claim = NameClaim(feed.name, name, self.control, self._fail) if name else None
@@ -94,6 +98,7 @@ class Worker:
         self._ending: list[GroupRunner] = []
         self._past = Totals()  # of groups that are not ours any more
         self._target = TargetWatch(feed.target_url)
+        self._topics = TopicWatch(feed)
         self._copier = CopierProcess(feed)
         self._running: dict[object, asyncio.Task[None]] = {}
         self._spans: MakeSpans = no_spans
@@ -158,7 +163,8 @@ class Worker:
     async def begin(self) -> None:
         """Checks that the broker lets us in, gets the name, and connects what a group needs; once.
 
-        All that is before Kafka's group hears of us, which may assign partitions at once.  Raises LogError, NameTaken.
+        All that is before Kafka's group hears of us, which may assign partitions at once.  Raises LogError, NameTaken,
+        StrangeTarget.
         """
         if self._admitted:
             return
@@ -168,6 +174,8 @@ class Worker:
         if there.control is None:  # nothing was published yet; else only the coordinator knows whether it is lost
             await ensure(self.feed.log_url, self.feed.name, 1)
         await self._stack.enter_async_context(self.control)
+        await refuse_strange(self.feed)
+        await self._topics.begin()
         if self._claim is not None:
             await self._claim.hold()
         try:
@@ -188,6 +196,8 @@ class Worker:
     def _hear(self, news: News) -> None:
         if isinstance(news, FeedState):
             self._told = time.monotonic()
+            if self.control.ready.is_set():
+                self.fresh = news
 
     async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
         """Starts and ends groups after a rebalance.  Groups that stay ours go on; one that has moved to another worker
@@ -300,6 +310,9 @@ class Worker:
             await asyncio.sleep(WATCH_SECONDS)
             before, looked = looked, time.monotonic()
             await self._look_for_owners(looked - before)
+            if gone := await self._topics.gone(looked - (self._told or self._born)):
+                self._fail(NoRecordsReceived(gone))
+                return
             published = self._published()
             silent = [one for one in self.groups.values() if self._silent_group(one, looked - before, published)]
             if not silent:

@@ -39,7 +39,7 @@ async def work(
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
     `manager`: is told of it.
 
-    Raises LogError, NameTaken, SourceError: the operator must correct something first.
+    Raises LogError, NameTaken, SourceError, StrangeTarget: the operator must correct something first.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tidelock").setLevel(logging.INFO)
@@ -100,17 +100,22 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
             progress.error(f"the worker lost its place in Kafka's group{why}; start it again")
             return FAILED
         state = worker.control.state
-        if goal is not None and state is not None:
-            if state.alarm is not None:
-                progress.error(str(state.alarm))
-                return OPERATOR
-            if (
-                _reached(worker.feed, state).order >= goal.order
-                and await _of_that_log(worker, state.checkpoint, progress)
-                and not await _copying(worker.feed)
-            ):
-                return OPERATOR if worker.parked else OK
+        if goal is not None and state is not None and state.alarm is not None:
+            progress.error(str(state.alarm))
+            return OPERATOR
+        state = worker.fresh
+        if goal is not None and state is not None and await _caught_up(worker, state, goal, progress):
+            return OPERATOR if worker.parked else OK
     return OK
+
+
+async def _caught_up(worker: Worker, state: FeedState, goal: Position, progress: Progress) -> bool:
+    """Tells whether the feed is at the goal, in the log that it was set in, and copies nothing."""
+    return (
+        _reached(worker.feed, state).order >= goal.order
+        and await _of_that_log(worker, state.checkpoint, progress)
+        and not await _copying(worker.feed)
+    )
 
 
 def _reached(feed: Feed, state: FeedState) -> Position:

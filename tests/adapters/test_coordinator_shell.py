@@ -30,7 +30,7 @@ from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.protocol.effects import ApplyDdl, BeginCopy, EffectId
+from tidelock.engine.protocol.effects import ApplyDdl, BeginCopy, EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import CopyFailed, DdlApplied
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
@@ -56,7 +56,9 @@ class Player:
         self.epochs[group] = (await sink.take_over([name for name, _ in plan.tables], plan.since[group])).epoch
 
     async def report(self, group: int, position: Position, vote: Statement | None = None, epoch: int = 0) -> None:
-        """By the group's owner, or by the one of `epoch`."""
+        """By the group's owner, who has stored it, or by the one of `epoch`."""
+        if group in self.sinks and not epoch:
+            await self.sinks[group].save_checkpoint(SaveCheckpoint(EffectId(self.epochs[group], 0), position, ()))
         said = GroupReport(group, epoch or self.epochs[group], "w", "running", position, position, vote)
         await self.control.write(f"group/{group}", said)
 

@@ -27,7 +27,11 @@ SOURCE_ERRORS = {
     for name, one in vars(module).items()
     if isinstance(one, type) and issubclass(one, Exception)
 }
-RAISED = {*SOURCE_ERRORS, "TargetError", "WireError", "LogError", "Uneven", "RunsAlready", "Untraceable", "SiteRefused"}
+RAISED = {
+    *SOURCE_ERRORS,
+    *("TargetError", "StrangeTarget", "WireError", "LogError", "Uneven", "TooLarge", "RunsAlready", "Untraceable"),
+    "SiteRefused",
+}
 MADE = re.compile(rf"\b({'|'.join({*RAISED, 'Alarm'})})\(")
 # Told to whoever runs a command or a reader of Spark's, and no halt of a feed.
 ASIDE = {

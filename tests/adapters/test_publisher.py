@@ -342,7 +342,7 @@ async def test_a_row_that_the_topic_does_not_take_is_named(mariadb, kafka, publi
     failed = await publisher.fails()
     assert (failed.kind, failed.retryable) == ("TooLarge", False)
     assert f"the row of {feed.schema}.account with key id=4711" in failed.message
-    assert "max.message.bytes" in failed.message and "300," in failed.hint
+    assert "max.message.bytes" in failed.message and "max.message.bytes=16777216" in failed.hint
     assert {(await feed.log(partition))[-1].last.offset for partition in (0, 1)} == {small.offset}
 
 

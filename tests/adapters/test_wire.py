@@ -117,9 +117,9 @@ def test_a_float_is_its_own_bits():
 
 def test_the_documented_bytes():
     """docs/reference/changes-topic.md, read by a plain msgpack decoder."""
-    value = encode(BATCH, origin="db1:3306", plan=4)
+    value = encode(BATCH, origin="db1:3306", plan=4, topic="tidelock.shop.changes")
     assert value[0] == 1
-    prev, last, transactions, rows, shapes, ddl, end_us, origin, plan, schema = msgspec.msgpack.decode(value[1:])
+    prev, last, transactions, rows, shapes, ddl, end_us, origin, plan, schema, topic = msgspec.msgpack.decode(value[1:])
     assert prev == ["binlog.000007", 1234, 0, "0-101-17", ""]
     assert last == ["binlog.000007", 5678, 2, "0-101-18", ""]
     assert transactions == [["0-101", 18, 0, True, 1_700_000_000_123_456, 0], ["0-101", 19, 2, False, 0, 0]]
@@ -130,10 +130,19 @@ def test_the_documented_bytes():
     assert described[0] == ["id", "int", True, 8, 0, 0, "", [], ""]
     assert described[3] == ["mood", "enum", False, 0, 0, 0, "utf8mb4", ["happy", "sad"], ""]
     assert (ddl, end_us, origin, plan) == (None, 1_700_000_000_123_456, "db1:3306", 4)
+    assert topic == "tidelock.shop.changes"
     assert schema == xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(shapes))
     ddl = msgspec.msgpack.decode(encode(STATEMENT, origin="", plan=4)[1:])[5]
     told = ["shop", "TRUNCATE account", "0-101", 20, "truncate", [["shop", "account"]], [], [], False]
     assert ddl == [*told, [], False, None, None, None, None, [], False, None, ""]
+
+
+def test_a_record_of_another_topic_is_foreign_and_one_that_says_none_is_not():
+    value = encode(BATCH, origin="", plan=4, topic="tidelock.shop.changes")
+    assert decode(value, "tidelock.shop.changes").topic == "tidelock.shop.changes"
+    assert decode(encode(BATCH, origin="", plan=4), "tidelock.shop.changes").topic == ""
+    with pytest.raises(WireError, match=r"of tidelock\.shop\.changes, which somebody has copied to tidelock\.copy"):
+        decode(value, "tidelock.copy.changes")
 
 
 def test_a_record_written_by_version_1_stays_readable():

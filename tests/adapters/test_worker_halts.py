@@ -6,12 +6,13 @@ Rows came, went and changed before and behind what halts; a feed that reports it
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from bench.harness.rig import Rig
 from bench.harness.servers import Server
@@ -19,7 +20,7 @@ from bench.harness.servers.kafka import Kafka
 from bench.harness.workers import Workers
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
-from tidelock.adapters.kafka.wire import encode
+from tidelock.adapters.kafka.wire import decode, encode
 from tidelock.engine.model.log_batch import LogBatch
 
 Write = Callable[[bytes], Awaitable[Any]]
@@ -161,6 +162,93 @@ def test_a_changes_topic_that_is_deleted_is_published_again(
         workers.start("w2")
         workers.until(lambda: ": halted, " in workers.places["w2"].said(), "another worker tells it too")
         assert kafka.topics().get(changes_topic(rig.name), 0) == int(anew), "a worker that begins makes no topic"
+        assert rig.command("resume").code == 0
+        workers.until_caught_up()
+        assert not alarm(rig)
+        workers.assert_exact()
+
+
+@pytest.mark.proof
+def test_records_that_were_copied_from_another_feeds_topic_are_passed_over(
+    mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """Of the same source and target, so they join ours without a gap: taken, they would stand in the place of ours."""
+    rig = make_rig(mariadb, postgres, "copied", log=kafka.url(), partitions=1)
+    two_tables(rig)
+    other = make_rig(mariadb, postgres, "theirs", log=kafka.url(), partitions=1)
+    other.rules, other.start_at = [{"source": f"{rig.schema}.note"}], rig.start_at
+    rig.rules = [{"source": f"{rig.schema}.account"}]
+    with Workers(rig, ["w1"]) as workers, Workers(other, ["x1"]) as others:
+        workers.start()
+        others.start()
+        workers.until_caught_up()
+        others.until_caught_up()
+        assert workers.stop() == [0]
+        end = asyncio.run(records(kafka, rig.name))[-1]
+        rig.at_source("INSERT INTO account VALUES (5, 5)", "INSERT INTO note VALUES (5, 5)", "DELETE FROM note")
+        others.until_caught_up()
+        theirs = asyncio.run(records(kafka, other.name))
+        follow = next(at for at, one in enumerate(theirs) if decode(one).batch.prev == decode(end).batch.last)
+
+        async def copied(places: Places, write: Write) -> None:
+            for one in theirs[follow : follow + 3]:
+                await write(one)
+
+        asyncio.run(spoil(kafka, rig.name, copied))
+        rig.at_source("DELETE FROM account WHERE id = 2")
+        workers.start()
+        for _ in range(3):
+            workers.until(lambda: bool(alarm(rig)), "the halt")
+            _, message, hint, *_ = alarm(rig)
+            assert f"a record of {changes_topic(other.name)}" in message, message
+            advised = hint.partition("`tidelock ")[2].partition("`")[0].replace("FEED", "@").split()
+            assert rig.command(*advised).code == 0
+            workers.until(lambda before=message: before not in alarm(rig), "the end of the halt")  # type: ignore[misc]
+        workers.until_caught_up()
+        workers.assert_exact()
+
+
+async def records(kafka: Kafka, feed: str) -> list[bytes]:
+    """All of the feed's first partition."""
+    place = TopicPartition(changes_topic(feed), 0)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=kafka.bootstrap,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    await consumer.start()
+    try:
+        consumer.assign([place])
+        end, found = (await consumer.end_offsets([place]))[place], list[bytes]()
+        while await consumer.position(place) < end:
+            for got in (await consumer.getmany(place, timeout_ms=200)).values():
+                found += [one.value for one in got if one.value is not None]
+        return found
+    finally:
+        await consumer.stop()
+
+
+@pytest.mark.proof
+def test_a_topic_whose_limit_was_lowered_takes_records_again(
+    mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """The setting that the halt names is enough for all records that come, and not for the first alone."""
+    rig = make_rig(mariadb, postgres, "lowered", log=kafka.url())
+    two_tables(rig)
+    rig.table("big", "id bigint PRIMARY KEY, t longtext", "id bigint PRIMARY KEY, t text")
+    with Workers(rig, ["w1"]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        kafka.set_topic(changes_topic(rig.name), max_message_bytes=50_000)
+        rig.at_source("INSERT INTO big SELECT seq, REPEAT('x', 3000 + seq) FROM seq_1_to_900")
+        workers.until(lambda: bool(alarm(rig)), "the halt")
+        _, message, hint, *_ = alarm(rig)
+        assert "the changes topic takes 49,872 (max.message.bytes)" in message, message
+        assert "`tidelock resume FEED`" in hint, hint
+        setting = re.search(r"--add-config max\.message\.bytes=(\d+)`", hint)
+        assert setting is not None, hint
+        kafka.set_topic(changes_topic(rig.name), max_message_bytes=int(setting[1]))
         assert rig.command("resume").code == 0
         workers.until_caught_up()
         assert not alarm(rig)

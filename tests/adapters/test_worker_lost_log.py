@@ -18,7 +18,7 @@ from bench.harness.session import connect
 from bench.harness.workers import Workers
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.new_log import _fenced
 from tidelock.engine.capture.mapping import Mapping
@@ -122,6 +122,31 @@ def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
         write(rig, 300, 2)
         workers.until_caught_up()
         workers.assert_exact()
+
+
+@pytest.mark.proof
+def test_topics_that_are_both_lost_while_groups_are_apart(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """Nobody knows any more which group had which rows: the workers say so, and what helps."""
+    rig = make_rig(mariadb, postgres, "apart", log=kafka.url())
+    three_tables(rig)
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start("w1")
+        write(rig, 1, 5)
+        workers.until_caught_up()
+        part(rig, workers)
+        for topic in (changes_topic(rig.name), control_topic(rig.name)):
+            kafka.delete_topic(topic)
+        write(rig, 200, 3)
+        workers.start("w2")
+        workers.until(lambda: "has no plan in Kafka" in workers.said(), "the message")
+        assert "end all its workers, `tidelock resync FEED`" in workers.said()
+        workers.copy_anew()
+    write(rig, 300, 2)
+    with Workers(rig, ["w3"]) as workers:
+        workers.work_off()
+    rig.assert_exact()
 
 
 async def test_a_group_is_taken_from_its_owner_at_a_mysql_target(

@@ -81,6 +81,15 @@ class Broker:
         self.admin(delete)
         self._until(lambda: name not in self.topics(), f"the end of topic {name}")
 
+    def set_topic(self, name: str, **configs: Any) -> None:
+        """`configs` with underscores for dots.  Settings that are not named get the broker's defaults."""
+        named = {key.replace("_", "."): str(value) for key, value in configs.items()}
+
+        async def alter(admin: AIOKafkaAdminClient) -> None:
+            await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, named)])
+
+        self.admin(alter)
+
     def delete_records(self, topic: str, partition: int) -> None:
         """Cut off all that the partition holds now, as retention would."""
 

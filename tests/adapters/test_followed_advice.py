@@ -1,0 +1,170 @@
+"""Halts whose message names statements for the source: each is taken from it and run as it stands; no row differs then.
+
+Rows came, went and changed before and behind what halts, also while the advice is followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from tests.adapters.postgres_feed import insert, made
+
+COPY_SECONDS = 180.0
+pytestmark = pytest.mark.proof
+
+
+def advice(rig: Rig, words: str) -> str:
+    """What the feed halts with.  It names `words`."""
+    assert rig.catch_up_code() == 4, rig.said()[-2000:]
+    halted = rig.command("status", "@", "--json").json["halted"]
+    assert halted is not None, rig.said()[-2000:]
+    _, message, hint, *_ = halted["alarm"]
+    assert words in message, (message, hint)
+    return str(hint)
+
+
+def copied_anew(rig: Rig, hint: str) -> None:
+    assert "`tidelock resync FEED`" in hint, hint
+    said = rig.command("resync", "@", "--yes")
+    assert said.code == 0, said
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+
+
+def two_tables(rig: Rig) -> None:
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.start_at = rig.here()
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+    rig.catch_up()
+    rig.at_source("DELETE FROM account WHERE id = 3", "INSERT INTO account VALUES (4, 4)")
+
+
+def settings(hint: str) -> list[str]:
+    return re.findall(r"SET GLOBAL \w+ ?= ?\w+", hint)
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_names_of_columns(
+    scheme: str,
+    make_mariadb: Callable[..., MariaDb],
+    make_mysql: Callable[..., MySql],
+    postgres: Server,
+    make_rig: Callable[..., Rig],
+) -> None:
+    """The table was another one at a row, by a session that logs nothing; no row of it is named before the advice."""
+    rig = make_rig(make_mariadb() if scheme == "mariadb" else make_mysql(), postgres, "nameless")
+    rig.at_source("SET GLOBAL binlog_row_metadata=MINIMAL")
+    two_tables(rig)
+    rig.at_source("SET sql_log_bin=0", "ALTER TABLE account MODIFY v smallint", "SET sql_log_bin=1")
+    rig.at_source("UPDATE account SET v = 7 WHERE id = 1")
+    rig.at_source("SET sql_log_bin=0", "ALTER TABLE account MODIFY v int", "SET sql_log_bin=1")
+    rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22 WHERE id = 2")
+    hint = advice(rig, "does not name the columns")
+    statements = settings(hint)
+    assert [one.replace(" ", "") for one in statements] == ["SETGLOBALbinlog_row_metadata=FULL"], hint
+    rig.at_source(*statements, "INSERT INTO account VALUES (5, 5)")
+    copied_anew(rig, hint)
+    rig.at_source("INSERT INTO account VALUES (6, 6)", "ALTER TABLE note ADD COLUMN w int", "UPDATE note SET w = 1")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_an_alter_table_in_two_parts(
+    make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(make_mariadb(), postgres, "parts")
+    rig.at_source("SET GLOBAL binlog_row_metadata=NO_LOG", "SET GLOBAL binlog_alter_two_phase=ON")
+    rig.at_source("SET SESSION binlog_alter_two_phase=ON")
+    two_tables(rig)
+    rig.at_source("ALTER TABLE note ADD COLUMN w int", "UPDATE note SET w = 1")
+    hint = advice(rig, "tells an ALTER TABLE where it begins")
+    statements = settings(hint)
+    assert len(statements) == 2, hint
+    rig.at_source(*statements, "INSERT INTO account VALUES (5, 5)")
+    rig.at_target(f"ALTER TABLE {rig.schema}.note ADD COLUMN w int")
+    copied_anew(rig, hint)
+
+
+@pytest.mark.parametrize("option", ["binlog-ignore-db", "binlog-do-db"])
+def test_a_database_that_is_logged_again(
+    option: str, make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(make_mariadb(), postgres, "unlogged")
+    two_tables(rig)
+    before = rig.source.extra
+    rig.source.extra = [*before, f"--{option}={rig.schema if option == 'binlog-ignore-db' else 'elsewhere'}"]
+    rig.source.restart()
+    rig.reconnect()
+    rig.at_source("DELETE FROM account WHERE id = 1", "INSERT INTO note VALUES (9, 9)")
+    hint = advice(rig, "does not log the database")
+    rig.source.extra = before
+    rig.source.restart()
+    rig.reconnect()
+    rig.at_source("UPDATE note SET v = 5 WHERE id = 9")
+    copied_anew(rig, hint)
+
+
+def statement(hint: str, begins: str) -> str:
+    found = re.search(rf"{begins} .*?(?:\)|;)(?=;| |$)", hint)
+    assert found is not None, hint
+    return found[0].rstrip(";")
+
+
+@pytest.mark.parametrize("harm", ["dropped", "narrowed"])
+def test_a_publication(
+    harm: str, postgres_source: Postgres, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    """It was dropped, or publishes no deletes any more."""
+    rig = made(make_rig, postgres_source, postgres, "publication")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    ((name,),) = postgres_source.execute("SELECT pubname::text FROM pg_publication", database=rig.schema)
+    rig.at_source(
+        f'DROP PUBLICATION "{name}"' if harm == "dropped" else f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')"
+    )
+    rig.at_source("DELETE FROM item WHERE id < 4", "UPDATE item SET name = 'x' WHERE id = 5")
+    insert(rig, 11, 20)
+    hint = advice(rig, "has no publication" if harm == "dropped" else "leaves changes out")
+    rig.at_source(statement(hint, "CREATE PUBLICATION" if harm == "dropped" else "ALTER PUBLICATION"))
+    insert(rig, 21, 30)
+    said = rig.command("resync", "@", "--yes")
+    assert said.code == 0, said
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+    rig.at_source("DELETE FROM item WHERE id > 25", "UPDATE item SET name = 'y' WHERE id = 6")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_system_versioned_table_that_is_none_any_more(
+    make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(make_mariadb(), postgres, "versioned")
+    two_tables(rig)
+    rig.at_source("ALTER TABLE account ADD SYSTEM VERSIONING", "UPDATE account SET v = 40 WHERE id = 4")
+    rig.at_source("DELETE FROM account WHERE id = 1")
+    hint = advice(rig, "is system-versioned")
+    rig.at_source(statement(hint + ";", "ALTER TABLE"), "UPDATE account SET v = 41 WHERE id = 4")
+    copied_anew(rig, hint)
+
+
+def test_a_table_that_gets_a_replica_identity(
+    postgres_source: Postgres, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(postgres_source, postgres, "identity")
+    rig.table("bare", "v int", "v int")
+    assert rig.catch_up_code() in (1, 4), rig.said()
+    found = re.search(r"ALTER TABLE \S+ REPLICA IDENTITY FULL", rig.said())
+    assert found is not None, rig.said()
+    rig.at_source(found[0])
+    rig.catch_up()
+    rig.at_source("INSERT INTO bare VALUES (1), (2)", "UPDATE bare SET v = 3 WHERE v = 1")
+    rig.at_source("DELETE FROM bare WHERE v = 2")
+    rig.catch_up()
+    rig.assert_exact()
