@@ -124,6 +124,17 @@ RULES = (
         "two-way 11",
     ),
     _in(
+        "engine/test_partial_rows.py::test_bug_31_the_value_of_another_row_that_had_the_key_fills_nothing",
+        "long-value-of-another-row",
+        """
+        @ partial_fold
+        - after = _filled(after, rows.get(key), before)
+        + after = _filled(after, next(reversed(rows.values()), None), before)
+        """,
+        "a long value that an update left alone is filled from the row that was folded before it",
+        "two-way B31",
+    ),
+    _in(
         "engine/test_two_way_conflicts.py::test_a_value_that_the_row_does_not_get_displaces_nobody",
         "displaced-for-a-value-that-nobody-gets",
         """

@@ -159,7 +159,8 @@ BUGS: Final = (
     Bug("B28", "a keepalive inside a transaction is a place", (), (), ("keepalive-inside-a-transaction",), why=BYTES),
     Bug("B29", "tables by name, not by oid", (), (), ("tables-by-name",), why=BYTES),
     Bug("B30", "tables are kept over a connection", (), (), ("tables-kept-over-a-connection",), why=BYTES),
-    Bug("B31", "the whole value of another row", ("unknown-filled-from-another-row",)),
+    Bug("B31", "the whole value of another row", ("unknown-filled-from-another-row",), (),
+        ("long-value-of-another-row",)),
     Bug("B32", "an old key is read as an old row", (), (), ("old-key-is-a-whole-row",), why=BYTES),
     Bug("B33", "a TRUNCATE of two tables empties one", (), (), ("truncate-of-the-first-table",), why=BYTES),
     Bug("B34", "an origin or an unknown message is passed over", (), (), (
