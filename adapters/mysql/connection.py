@@ -120,7 +120,7 @@ def _connected(endpoint: Address) -> SourceConnection:
             database=endpoint.database or None,
             charset="utf8mb4",
             autocommit=True,
-            init_command=f"SET time_zone='+00:00',{ALL_ROWS},{_MODE}",
+            init_command=f"SET time_zone='+00:00',sql_big_selects=1,{ALL_ROWS},{_MODE}",
             connect_timeout=endpoint.connect_seconds,
             read_timeout=endpoint.connect_seconds,
             write_timeout=WRITE_SECONDS,

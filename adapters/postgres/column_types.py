@@ -42,8 +42,11 @@ OUTPUT_SETTINGS: Final[Mapping[str, str]] = {
     "timezone": "UTC",
 }
 """Settings on which the text of a value depends, in output or in input, with the values that both sides use."""
-READING_SETTINGS: Final[Mapping[str, str]] = {**OUTPUT_SETTINGS, "row_security": "off"}
-"""Settings of a session that reads rows: with row security it would see fewer, so the server refuses instead."""
+READING_SETTINGS: Final[Mapping[str, str]] = {
+    **OUTPUT_SETTINGS, "row_security": "off", "quote_all_identifiers": "off"
+}  # fmt: skip
+"""Settings of a session that reads rows: with row security it would see fewer, so the server refuses instead; and the
+names of types that it reads are not quoted."""
 
 TYPE_FACTS: Final = """
 WITH RECURSIVE wanted AS (

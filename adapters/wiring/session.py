@@ -195,7 +195,7 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
             timeout=target.connect_seconds,
             command_timeout=target.read_seconds,
             statement_cache_size=0,  # poolers in transaction mode know no prepared statements
-            server_settings={"application_name": "tidelock operator"},
+            server_settings={"application_name": "tidelock operator", "quote_all_identifiers": "off"},
         )
     except _postgres_errors() as error:
         raise _unreachable(target, error) from None

@@ -53,6 +53,7 @@ _SETTINGS = {
     "autocommit": "0",
     "completion_type": "0",
     "sql_select_limit": "18446744073709551615",
+    "sql_big_selects": "1",
 }
 # Without these a long list of keys is read by a scan of the table.
 _RANGES = {

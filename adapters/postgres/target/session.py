@@ -64,6 +64,7 @@ class SessionSettings:
             "xmloption": "content",
             "array_nulls": "on",  # else NULL in an array is a text
             "transform_null_equals": "off",
+            "quote_all_identifiers": "off",  # the names of types, too
             "row_security": "off",  # what it hides is refused, and not passed over
             "standard_conforming_strings": "on",
             "default_transaction_isolation": "read committed",
