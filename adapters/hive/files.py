@@ -95,6 +95,11 @@ class Files:
         path, system = self._at(place)
         return int(system.getContentSummary(path).getLength())
 
+    def held(self, place: str) -> int | None:
+        """Returns the bytes of all files in a folder; None where there is no such folder."""
+        path, system = self._at(place)
+        return self.size(place) if system.exists(path) else None
+
     def remove(self, place: str) -> None:
         """Removes a file or a folder."""
         path, system = self._at(place)

@@ -26,6 +26,7 @@ from tidelock.adapters.hive.marks import Marks
 from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.warehouse import HISTORY, Warehouse
 from tidelock.adapters.ports.operator_error import OperatorError
+from tidelock.adapters.process.way_out import FILL_ANEW
 from tidelock.adapters.spark_stream.log import same_place
 from tidelock.engine.model.records import Position
 
@@ -99,7 +100,21 @@ class Merger:
             manifest = first()
             self._manifests.commit(manifest)
         self._settle(manifest)
+        for name, state in manifest.tables.items():
+            self._require_whole(name, state.current, state.current.parts)
+            if state.history is not None:
+                self._require_whole(name + HISTORY, state.history, state.history.parts)
         return manifest
+
+    def _require_whole(self, table: str, stored: Stored, parts: Iterable[str]) -> None:
+        """Raises Broken where somebody else has taken files of these parts away, altered them, or put others there:
+        what is written next would be without their rows, or with rows that the source never had."""
+        if altered := self._warehouse.altered(table, stored, parts):
+            raise Broken(
+                f"files of {table} are not as the feed has left them: {altered}",
+                "Put them back from a backup of the same moment, or take away what somebody else has put there, then "
+                f"`tidelock run FEED`; else {FILL_ANEW}",
+            )
 
     def merge(self, manifest: Manifest, stretch: Stretch, batches: Mapping[str, TableChanges]) -> Manifest:
         """Merges a stretch and returns the committed manifest; the present one where the stretch was merged already."""
@@ -218,6 +233,9 @@ class Merger:
             states[name] = _widened(name, state, batch, self._layout.comes)
             for place in (name, *([name + HISTORY] if state.history else [])):
                 self._warehouse.prepare(place)
+            self._require_whole(name, state.current, state.current.parts)
+            if state.history is not None:
+                self._require_whole(name + HISTORY, state.history, map(merging.open_part, range(state.buckets)))
         with ThreadPoolExecutor(SIDE_BY_SIDE, "merge") as pool:
             done = pool.map(lambda name: self._merged(name, states[name], batches[name], number), states)
             return {**tables, **dict(zip(states, done, strict=True))}

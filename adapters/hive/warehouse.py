@@ -91,6 +91,18 @@ class Warehouse:
         known = stored.sizes.get(part)
         return self._files.size(self._part(table, stored, part)) if known is None else known
 
+    def altered(self, table: str, stored: Stored, parts: Iterable[str]) -> str:
+        """Returns, in words, which of these parts is not as long as it was written; '' where all are."""
+        for part in parts:
+            if part in stored.parts:
+                place = self._part(table, stored, part)
+                held, written = self._files.held(place), stored.sizes.get(part)
+                if held is None:
+                    return f"{place} is gone"
+                if written is not None and held != written:
+                    return f"{place} holds {held:,} bytes instead of the {written:,} that were written there"
+        return ""
+
     def _merge_folder(self, number: int) -> str:
         return f"m{number:0{_DIGITS}}-{self._token}"
 
