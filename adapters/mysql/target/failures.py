@@ -24,6 +24,7 @@ REFERRED_TO = frozenset((1451, 1217))
 UNCOMPARABLE = frozenset((MIXED_COLLATIONS, 1270, 1271, 3854))
 """A text that the charset of a column cannot hold, or (MariaDB) might not, compared with it."""
 DEADLOCK = ER.LOCK_DEADLOCK
+TOO_LARGE = 1153  # ER_NET_PACKET_TOO_LARGE: longer than max_allowed_packet
 LOCK_TIMEOUT = ER.LOCK_WAIT_TIMEOUT
 NO_SUCH_THREAD = ER.NO_SUCH_THREAD
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tidelock.adapters.mysql.target.batch_script import BatchError
 from tidelock.adapters.mysql.target.commit_audit import LostCommits
 from tidelock.adapters.mysql.target.failures import (
     DEADLOCK,
     DUPLICATE,
     REFERRED_TO,
+    TOO_LARGE,
     code_of,
     commit_failure,
     failure_of,
@@ -17,6 +20,7 @@ from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
 from tidelock.engine.model.errors import ErrorKind, Failure
 
+_PARKED: Final = "tidelock_parked"
 DEADLOCKS_MAX = 3
 """Deadlocks of one batch, before the engine hears of them and lets it rest."""
 LOST = Failure(
@@ -57,8 +61,17 @@ def outcome(error: Exception) -> Failure:
         case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):
             return commit_failure(error.error)
         case BatchError():
-            return failure_of(error.error, error.table)
+            return _kept(failure_of(error.error, error.table), error.table)
         case StatementFailed():
             return failure_of(error.error)
         case _:
             return failure_of(error)
+
+
+def _kept(failure: Failure, table: str) -> Failure:
+    """Returns the failure; of a failed row that cannot be kept: no other row can be blamed for that."""
+    if failure.kind is not ErrorKind.ROW or table != _PARKED:
+        return failure
+    words = f"a row that it refuses cannot be kept as a failed row either: {failure.message}"
+    limit = "; raise the limit (SET GLOBAL max_allowed_packet=…)" if failure.code == str(TOO_LARGE) else ""
+    return Failure(ErrorKind.TARGET, words + limit, failure.code)
