@@ -27,6 +27,7 @@ class Handed:
     """The consumer, and where records are: record n leads from place n to n + 1."""
 
     skipped: frozenset[tuple[int, int]] = frozenset()
+    topic = "tidelock.shop.changes"
 
     def __init__(self, on_the_way: int, end: int) -> None:
         self._on_the_way = on_the_way
