@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -61,6 +61,8 @@ from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+_WHEREVER: Final = ("now", "earliest", "copy")
+"""Values of `start` that mean another place in the log each time."""
 GONE = "the bookkeeping of feed {} at {} is gone, which this run had: the target was put back, or somebody removed it"
 GONE_HINT = (
     "Put rows and bookkeeping of one moment back, and run it again; else it is a new feed: `start: copy` and "
@@ -349,9 +351,9 @@ async def _ask_target(
 ) -> tuple[Sequence[Finding], str | None, list[TableName], bool]:
     """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables; and
     whether it holds a checkpoint, which only some sources need to know.  `had`: this process has had the feed, which
-    it does not begin anew."""
+    it does not begin anew at another place."""
     async with session(feed.target_url) as target:
-        if had and not await has_run(feed, target):
+        if had and feed.start in _WHEREVER and not await has_run(feed, target):
             raise TargetError(GONE.format(feed.name, feed.target_url), GONE_HINT)
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None

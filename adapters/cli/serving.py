@@ -17,6 +17,7 @@ def serve(folder: str, http: str, token_file: str, files: HttpTls | None = None)
     from tidelock.adapters.api.tokens import Tokens
     from tidelock.adapters.fleet.screen import screen_on
     from tidelock.adapters.fleet.supervisor import Supervisor
+    from tidelock.adapters.process.gc_tuning import tidy
     from tidelock.adapters.process.service_manager import ServiceManager
     from tidelock.adapters.web.serving import ready_tls
 
@@ -42,6 +43,7 @@ def serve(folder: str, http: str, token_file: str, files: HttpTls | None = None)
             if http:
                 where = f"http{'s' if tls else ''}://{http.rpartition(':')[0]}:{number}"
                 screen.say("", f"console at {where}/, API at {where}/api/v1, metrics of all feeds at {where}/metrics")
+            tidy()
             return supervisor.run()
     finally:
         screen.close()

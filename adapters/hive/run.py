@@ -37,6 +37,7 @@ from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.table_form import KnownForms
+from tidelock.adapters.process.gc_tuning import tidy
 from tidelock.adapters.process.own_folder import own_folder
 from tidelock.adapters.process.service_manager import ServiceManager
 from tidelock.adapters.process.signals import heard
@@ -67,6 +68,7 @@ def run(feed: Feed, until_caught_up: bool, progress: Progress, manager: ServiceM
     """
     with opened(feed) as hive, own_folder("spools") as folder:
         hive.unstage()  # of a run that was killed
+        tidy()
         return asyncio.run(_watched(Follower(feed, hive, folder, progress, manager), until_caught_up, manager))
 
 

@@ -18,6 +18,7 @@ from typing import Final
 from tidelock.adapters.config.pair import Pair, PairFeed
 from tidelock.adapters.pair.runner import Runner
 from tidelock.adapters.process.command_process import Tell
+from tidelock.adapters.process.gc_tuning import tidy
 from tidelock.adapters.process.signals import ending
 
 FIRST_WAIT_SECONDS: Final = 1.0
@@ -27,6 +28,7 @@ LONGEST_WAIT_SECONDS: Final = 15.0
 def run(pair: Pair, feeds: Sequence[PairFeed], tell: Tell, options: Sequence[str] = ()) -> int:
     """Runs feeds until all have ended; returns the worst exit code.  `options`: of each `tidelock run`."""
     supervisor = _Supervisor(pair, feeds, tell, options)
+    tidy()
     with _heard(supervisor.stop):
         return worst(supervisor.watch())
 
