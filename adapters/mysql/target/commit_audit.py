@@ -81,8 +81,8 @@ class CommitAudit:
         wanted = tuple(self._batches)
         allowed = [self._left_at, self._leaves_at]
         epoch, position, found = await self._stored(session)
-        if not epoch or epoch > self._fencing.epoch:
-            return  # the fence says so: the feed was taken over, or its bookkeeping is gone
+        if epoch > self._fencing.epoch:
+            return  # the fence says so
         if epoch < self._fencing.epoch or position not in [*allowed, self._left_at, self._leaves_at]:
             raise LostCommits
         if position is not None and position == self._leaves_at:
