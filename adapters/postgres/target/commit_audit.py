@@ -83,8 +83,8 @@ class CommitAudit:
         row = await connection.fetchrow(self._bookkeeping.missing(self._epoch, [i.counter for i in self._batches]))
         assert row is not None
         epoch, position = row["epoch"] or 0, row["position"] and _STORED.decode(row["position"])
-        if epoch > self._epoch:
-            return  # the fence says so
+        if not epoch or epoch > self._epoch:
+            return  # the fence says so: the feed was taken over, or its bookkeeping is gone
         if epoch < self._epoch or position not in [*allowed, self._left_at, self._leaves_at]:
             raise LostCommits
         if position is not None and position == self._leaves_at:
