@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
@@ -13,10 +15,7 @@ from tidelock.engine.capture.mapping import Mapping
 
 def load_sink(target: Endpoint) -> None:
     """Imports what a sink of such a target takes, while servers are waited for."""
-    if target.dialect == "postgres":
-        import tidelock.adapters.postgres.target.sink
-    else:
-        import tidelock.adapters.mysql.target.sink  # noqa: F401
+    import_module(f"tidelock.adapters.{target.dialect}.target.sink")
 
 
 def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None = None) -> Sink:

@@ -56,7 +56,7 @@ class Player:
         self.epochs[group] = (await sink.take_over([name for name, _ in plan.tables], plan.since[group])).epoch
 
     async def report(self, group: int, position: Position, vote: Statement | None = None, epoch: int = 0) -> None:
-        """By the group's owner, who has stored it, or by the one of `epoch`."""
+        """Reports as the group's owner, who has stored it, or as the one of `epoch`."""
         if group in self.sinks and not epoch:
             await self.sinks[group].save_checkpoint(SaveCheckpoint(EffectId(self.epochs[group], 0), position, ()))
         said = GroupReport(group, epoch or self.epochs[group], "w", "running", position, position, vote)

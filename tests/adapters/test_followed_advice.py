@@ -19,7 +19,7 @@ pytestmark = pytest.mark.proof
 
 
 def advice(rig: Rig, words: str) -> str:
-    """What the feed halts with.  It names `words`."""
+    """Has the feed halt with these words, and returns what the halt says to do."""
     assert rig.catch_up_code() == 4, rig.said()[-2000:]
     halted = rig.command("status", "@", "--json").json["halted"]
     assert halted is not None, rig.said()[-2000:]

@@ -6,6 +6,7 @@ Rows came, went and changed before and behind what halts; a feed that reports it
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -172,7 +173,7 @@ def test_a_changes_topic_that_is_deleted_is_published_again(
 def test_records_that_were_copied_from_another_feeds_topic_are_passed_over(
     mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
 ) -> None:
-    """Of the same source and target, so they join ours without a gap: taken, they would stand in the place of ours."""
+    """They are of the same source and target, so they join ours without a gap and would be taken in place of ours."""
     rig = make_rig(mariadb, postgres, "copied", log=kafka.url(), partitions=1)
     two_tables(rig)
     other = make_rig(mariadb, postgres, "theirs", log=kafka.url(), partitions=1)
@@ -197,13 +198,17 @@ def test_records_that_were_copied_from_another_feeds_topic_are_passed_over(
         asyncio.run(spoil(kafka, rig.name, copied))
         rig.at_source("DELETE FROM account WHERE id = 2")
         workers.start()
+
+        def over(halt: str) -> bool:
+            return halt not in alarm(rig)
+
         for _ in range(3):
             workers.until(lambda: bool(alarm(rig)), "the halt")
             _, message, hint, *_ = alarm(rig)
             assert f"a record of {changes_topic(other.name)}" in message, message
             advised = hint.partition("`tidelock ")[2].partition("`")[0].replace("FEED", "@").split()
             assert rig.command(*advised).code == 0
-            workers.until(lambda before=message: before not in alarm(rig), "the end of the halt")  # type: ignore[misc]
+            workers.until(functools.partial(over, message), "the end of the halt")
         workers.until_caught_up()
         workers.assert_exact()
 
