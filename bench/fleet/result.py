@@ -42,7 +42,7 @@ class Result:
     """`kills`: by what was killed.  `statuses`: answers of the API to random requests.  `ends`: exit codes of feeds but
     0, with how often, that no kill of ours explains.  `equal`: seconds from the last write until all feeds' rows were
     equal; None: they were not.  `left`: processes and files that are there once `serve` has ended.  `wrong`: what else
-    should not have been.
+    should not have been.  `violating`: what the targets' servers tell of the statements that failed on a unique key.
     """
 
     feeds: int
@@ -59,6 +59,7 @@ class Result:
     differences: dict[str, str]
     parked: int
     unique_violations: int
+    violating: list[str]
     ends: dict[str, int]
     equal: float | None
     stopped: float
@@ -76,6 +77,7 @@ class Result:
             *(["the feeds were not equal in the end"] if self.equal is None else []),
             *([f"{self.parked} rows are set aside"] if self.parked else []),
             *([f"{self.unique_violations} unique violations at targets"] if self.unique_violations else []),
+            *self.violating,
             *([f"exit code {self.code} of serve"] if self.code else []),
             *([f"left behind: {self.left[:SHOWN]}"] if self.left else []),
             *(f"act failed: {act}" for act in self.acts if act.failed),

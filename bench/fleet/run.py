@@ -20,7 +20,7 @@ from bench.fleet.acts import Acts, Failed, Kills
 from bench.fleet.asker import Asker
 from bench.fleet.feeds import EXTRA, GOES, KINDS, PAIRS, STAYS, FleetFeed
 from bench.fleet.held import NAMES, Watch
-from bench.fleet.result import Act, Result, unasked
+from bench.fleet.result import Act, Result, unasked, without_names
 from bench.fleet.serving import Serving
 from bench.fleet.writer import Writer
 from bench.harness.compare import NotComparable
@@ -141,6 +141,7 @@ class Fleet:
             differences=self._differences(),
             parked=sum(feed.rig.parked() for feed in self._feeds),
             unique_violations=self._violations(),
+            violating=self._violating(),
             ends=unasked(said),
             equal=equal,
             stopped=stopped,
@@ -219,6 +220,15 @@ class Fleet:
     def _violations(self) -> int:
         targets = {id(feed.rig.target): feed.rig for feed in reversed(self._feeds)}  # the first rig counts all
         return sum(rig.unique_violations() for rig in targets.values())
+
+    def _violating(self) -> list[str]:
+        targets = {id(feed.rig.target): feed.rig for feed in self._feeds}
+        return [
+            without_names(line)
+            for rig in targets.values()
+            if rig.unique_violations()
+            for line in rig.target.failed_on_unique_keys()
+        ]
 
 
 @contextlib.contextmanager

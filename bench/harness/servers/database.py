@@ -61,6 +61,10 @@ class Server(Process):
     def unique_violations(self) -> int:
         """Returns how many statements failed on a unique key since the server's data was made."""
 
+    @abstractmethod
+    def failed_on_unique_keys(self) -> list[str]:
+        """Returns what the server knows of those statements: lines of its log, or shapes of statements that failed."""
+
     def _probe(self) -> None:
         self.execute("SELECT 1")
 

@@ -61,4 +61,7 @@ class MariaDb(MySqlFamily):
         return self._statement_errors.read_text(encoding="utf-8", errors="replace")
 
     def unique_violations(self) -> int:
-        return len(re.findall(r"ERROR (?:1062|1022|1586|1761|1762):", self.statement_errors()))
+        return len(self.failed_on_unique_keys())
+
+    def failed_on_unique_keys(self) -> list[str]:
+        return re.findall(r"^.*ERROR (?:1062|1022|1586|1761|1762):.*$", self.statement_errors(), re.MULTILINE)

@@ -54,3 +54,11 @@ class MySql(MySqlFamily):
             " WHERE ERROR_NUMBER IN (1062, 1022, 1586, 1761, 1762)"
         )
         return int(count)
+
+    def failed_on_unique_keys(self) -> list[str]:
+        """Returns the digests of all statements that failed: the server keeps no error with a statement's text."""
+        failed = self.execute(
+            "SELECT SUM_ERRORS, LAST_SEEN, LEFT(DIGEST_TEXT, 300), LEFT(QUERY_SAMPLE_TEXT, 300)"
+            " FROM performance_schema.events_statements_summary_by_digest WHERE SUM_ERRORS > 0"
+        )
+        return [" ".join(map(str, row)) for row in failed]

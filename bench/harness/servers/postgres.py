@@ -189,6 +189,9 @@ class Postgres(Server):
     def unique_violations(self) -> int:
         return len(re.findall(r" 23505 ERROR: ", self.log_text()))
 
+    def failed_on_unique_keys(self) -> list[str]:
+        return re.findall(r"^.* 23505 (?:ERROR|DETAIL|STATEMENT): .*$", self.log_text(), re.MULTILINE)
+
 
 class StrangePostgres(Postgres):
     """A server with a system identifier of its own; others are copies of one template, and have one."""
