@@ -157,7 +157,7 @@ def test_a_wheel_runs_compiled_without_tree_or_extras(
 
     rig = make_rig(mariadb, postgres, "wheel", lanes=2)
     follow(product, rig)
-    assert "forms: row_image compiled, fast_path compiled, row_decoder compiled" in rig.said()
+    assert "forms: row_image compiled, fast_path compiled\n" in rig.said()
     rig.options["log"] = "kafka://127.0.0.1:1"
     streamed = product.tidelock("worker", str(rig.feed))
     assert streamed.code == 1 and "`pip install 'tidelock[stream]'`" in streamed.err, streamed
@@ -182,7 +182,7 @@ def test_a_source_archive_runs_without_a_compiler_and_says_so(
     assert version.out.rstrip().endswith(f"{forms})"), version
     rig = make_rig(mariadb, mysql, "archive", lanes=2)
     follow(product, rig)
-    assert forms in rig.said()
+    assert forms.rpartition(", ")[0] in rig.said()
 
 
 @pytest.mark.proof

@@ -22,13 +22,14 @@ from tidelock.adapters.ddl.dropped_database import of_tables
 from tidelock.adapters.ddl.exchanged import clauses_of, exchanges
 from tidelock.adapters.ddl.file_tables import FileTables
 from tidelock.adapters.ddl.former_tables import moved
+from tidelock.adapters.ddl.kept_shadows import Shadows
 from tidelock.adapters.ddl.lexer import NotPlain, tokens
 from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import AlterTable, NotCarried, Operation, RenameTable
 from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ddl.shadow_forms import former_of
-from tidelock.adapters.ddl.shadows import Shadows, noted
+from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError

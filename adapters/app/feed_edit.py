@@ -34,7 +34,7 @@ from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.tables_lock import tables_lock
-from tidelock.adapters.operator.upgrade import look
+from tidelock.adapters.operator.upgrade import look, tables_of
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
@@ -168,7 +168,7 @@ async def _stands(feed: Feed) -> tuple[bool, Run | None, Feed]:
     if feed.target_url.scheme == "hive":
         return True, None, feed
     async with session(feed.target_url) as target:
-        if (await look(target, feed.schema)).everything:
+        if (await look(target, feed.schema, tables_of(feed))).everything:
             return False, None, feed
         book = Books(feed, target)
         begun, former = bool(await book.checkpoints()), await known_tables.former(book)

@@ -14,7 +14,7 @@ from tidelock.adapters.checks.source_inspection import SourceView
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.operator.stamps import lacking, stamped_tables
-from tidelock.adapters.operator.upgrade import look
+from tidelock.adapters.operator.upgrade import look, tables_of
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.stamped_table import StampedTable
@@ -39,7 +39,7 @@ async def init_plan(feed: Feed, indexes: bool = False) -> list[PlannedStatement]
         preparations = await source.preparations(await target.checkpoint(feed.schema, feed.name))
         return [
             *(PlannedStatement("source", p.sql, p.why, p.administrator, p.by_start) for p in preparations),
-            *_grants(await target.bookkeeping(feed.schema)),
+            *_grants(await target.bookkeeping(feed.schema, tables_of(feed))),
             *_grants(await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
             *await _source_bookkeeping(feed),
@@ -93,7 +93,7 @@ async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Fi
 
 
 async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:
-    lacking = await target.lacking(feed.schema)
+    lacking = await target.lacking(feed.schema, tables_of(feed))
     tables, columns = Lacking(lacking.tables, {}, lacking.schema), Lacking((), lacking.columns)
     made = [
         PlannedStatement("target", sql, "tidelock's own tables")

@@ -234,7 +234,7 @@ async def _run(
     """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
     asked = _ask_target(feed, guest, progress, had=life.has_run)
-    loads = asyncio.to_thread(load_sink, feed.target_url)
+    loads = asyncio.to_thread(load_sink, feed)
     source, (findings, over, there, begun), _ = await asyncio.gather(_look(feed), asked, loads)
     if findings:
         for finding in findings:

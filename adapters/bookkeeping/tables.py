@@ -37,9 +37,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
   that a repair left as they are, in JSON of `[[key, why], …]`.
 - `tidelock_forms` (`adapters.ports.table_form`) names tables as the source does; `form` is the source's own text, of
   PostgreSQL '' where the table is gone.  `table_id` is a hash of the name where the source has no number of its own.
-- `prepared` of a run is JSON of
-`adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
-  long.
+- `prepared` of a run is JSON of `adapters.ports.capture_messages.Unanswered`, NULL where the source has nothing
+  prepared for long.
 - `permit` of a run is JSON of `bookkeeping.permits.PermitWord`, NULL without a permit.
 
 - `floor` of a site: the latest time of a tombstone that was taken away there; what is written is stamped above it.
@@ -57,6 +56,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
   (`postgres.target.row_writers`).  In other databases the table stays empty.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
+
+Tables of sites, pairs and conflicts (`OF_SITES`) are made for feeds with sites.
 
 A later version may have more tables and columns (`adapters.operator.upgrade` adds what is missing).  A column that came
 later can be NULL or has a default, for rows and for feeds of older versions that write beside it.
@@ -97,6 +98,8 @@ TABLES = (
     WRITERS,
     SHADOWS,
 )
+OF_SITES: Final = frozenset((SITES, PAIRS, CONFLICTS, VERDICTS, STATEMENTS, WRITERS))
+"""Those that feeds with sites alone read and write."""
 
 _COLUMNS = {
     "tidelock_owner": """
@@ -264,11 +267,14 @@ _TYPES: dict[Dialect, dict[str, str]] = {
 
 class Lacking(msgspec.Struct, frozen=True):
     """The parts of this version's bookkeeping that are missing: tables, columns of existing tables, the schema itself.
+
+    `needed`: the tables that were looked for.
     """
 
     tables: tuple[str, ...]
     columns: dict[str, tuple[str, ...]]
     schema: bool = False
+    needed: tuple[str, ...] = TABLES
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.columns)
@@ -276,11 +282,16 @@ class Lacking(msgspec.Struct, frozen=True):
     @property
     def everything(self) -> bool:
         """Tells whether no table exists, or at MySQL none that this user can see."""
-        return len(self.tables) == len(TABLES)
+        return len(self.tables) == len(self.needed)
 
     def __str__(self) -> str:
         columns = (f"{table}.{column}" for table, missing in self.columns.items() for column in missing)
         return ", ".join((*self.tables, *columns))
+
+
+def needed(*, sites: bool) -> tuple[str, ...]:
+    """Returns the tables of a feed.  `sites`: it has some."""
+    return TABLES if sites else tuple(table for table in TABLES if table not in OF_SITES)
 
 
 def create_statements(dialect: Dialect, schema: str) -> list[str]:
@@ -331,8 +342,8 @@ _COLUMNS_QUERIES: dict[Dialect, str] = {
 }
 
 
-def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
-    """Compares `seen`, the rows of `columns_query`, with what this version needs."""
+def lacking(seen: Iterable[Sequence[Any]], tables: tuple[str, ...] = TABLES) -> Lacking:
+    """Compares `seen`, the rows of `columns_query`, with these tables as this version needs them."""
     rows = list(seen)
     there: dict[str, set[str]] = {}
     for table, column in rows:
@@ -340,13 +351,14 @@ def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
             there.setdefault(str(table), set()).add(str(column))
     missing = {
         table: tuple(column for column in _definitions(table) if column not in there[table])
-        for table in TABLES
+        for table in tables
         if table in there
     }
     return Lacking(
-        tuple(table for table in TABLES if table not in there),
+        tuple(table for table in tables if table not in there),
         {table: columns for table, columns in missing.items() if columns},
         schema=not rows,
+        needed=tables,
     )
 
 

@@ -26,7 +26,7 @@ from tidelock.adapters.checks.tables import check_pair
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import sites
 from tidelock.adapters.operator.start_copy import check_empty
-from tidelock.adapters.operator.upgrade import advice, older
+from tidelock.adapters.operator.upgrade import advice, older, tables_of
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
@@ -111,7 +111,7 @@ class _OwnTables(msgspec.Struct, frozen=True):
 
 async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
     findings = [
-        *await target.bookkeeping(feed.schema),
+        *await target.bookkeeping(feed.schema, tables_of(feed)),
         *await _older_tables(feed, target),
         *await target.durability(),
     ]
@@ -119,7 +119,7 @@ async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
 
 
 async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
-    lacking = await target.lacking(feed.schema)
+    lacking = await target.lacking(feed.schema, tables_of(feed))
     if not lacking or lacking.everything:
         return []
     message = f"{feed.target_url}: {older(feed.schema, lacking)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidelock.adapters.checks.target_schemas import among
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.schema.create_table import qualified
@@ -21,15 +22,16 @@ _POSTGRES: Final = (
 )
 _MYSQL: Final = (
     "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-    "AND engine IS NOT NULL AND LOWER(engine) <> 'innodb' "
-    "AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') ORDER BY 1, 2"
+    "AND engine IS NOT NULL AND LOWER(engine) <> 'innodb' AND {} ORDER BY 1, 2"
 )
 
 
 async def check_kept_tables(feed: Feed, target: TargetSession) -> list[Finding]:
     """Lists tables of the target that do not keep their rows.  Raises TargetError."""
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
-    rows = await target.fetch(_POSTGRES if target.dialect == "postgres" else _MYSQL)
+    where, schemas = among(patterns)
+    asked = target.fetch(_POSTGRES) if target.dialect == "postgres" else target.fetch(_MYSQL.format(where), *schemas)
+    rows = await asked
     found = [(TableName(str(schema), str(table)), str(engine)) for schema, table, engine in rows]
     return [
         _unlogged(name) if target.dialect == "postgres" else _of_engine(name, engine)

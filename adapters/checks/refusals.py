@@ -9,9 +9,10 @@ from tidelock.adapters.checks.changed_tables import check_tables_again
 from tidelock.adapters.checks.kept_tables import check_kept_tables
 from tidelock.adapters.checks.same_tables import check_new_rules
 from tidelock.adapters.checks.stamps import check_stamps_again
+from tidelock.adapters.checks.target_schemas import among
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.upgrade import look as look_at_books
-from tidelock.adapters.operator.upgrade import upgrade
+from tidelock.adapters.operator.upgrade import tables_of, upgrade
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.capture.pattern import Pattern
@@ -22,9 +23,11 @@ async def tables_there(feed: Feed, target: TargetSession) -> list[TableName]:
     """Lists target tables that the rules may mean: the log may hold rows of a table that the source has dropped since.
     """
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
+    where, schemas = among(patterns)
     found = await target.fetch(
-        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-        "AND table_schema NOT IN ('pg_catalog', 'information_schema', 'mysql', 'performance_schema', 'sys')"
+        "SELECT table_schema, table_name FROM information_schema.tables "
+        f"WHERE table_type = 'BASE TABLE' AND {where}",
+        *schemas,
     )
     names = [TableName(str(schema), str(table)) for schema, table in found if schema != feed.schema]
     return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
@@ -39,7 +42,7 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     is looked at each time: rows that come without a trigger are lost in conflicts.  So is whether the file takes what
     it did not take before, or what another feed brings, and whether the target's tables keep their rows over a crash.
     """
-    lacking = await look_at_books(target, feed.schema)
+    lacking = await look_at_books(target, feed.schema, tables_of(feed))
     if "tidelock_owner" not in lacking.tables:
         owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
         groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)

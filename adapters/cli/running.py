@@ -40,7 +40,7 @@ def run(
     from tidelock.adapters.runtime.progress import progress_on
 
     progress = progress_on(sys.stdout, feed.name, json)
-    progress.message(compiled_forms.one_line())
+    progress.message(compiled_forms.one_line(feed.source_url.dialect))
     work = run_feed(feed, until_caught_up, progress, capture, by_force=take_over, socket=socket, manager=manager)
     try:
         return uvloop.run(work)
@@ -77,7 +77,7 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool, socket: str 
 
     manager = ServiceManager()
     progress = progress_on(sys.stdout, feed.name, json)
-    progress.message(compiled_forms.one_line())
+    progress.message(compiled_forms.one_line(feed.source_url.dialect))
     try:
         return uvloop.run(work(feed, name, until_caught_up, progress, socket, manager))
     finally:

@@ -23,6 +23,7 @@ SOURCES: Final = (
     _ADAPTERS / "mysql/binlog/fast_path.pyx",
     _ADAPTERS / "postgres/logical/row_decoder.pyx",
 )
+_DECODERS: Final = {"mysql": "fast_path", "postgres": "row_decoder"}
 COMPILED: Final = "compiled"
 _INCLUDED: Final = re.compile(rb'^(?:cdef extern from|#?include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
 
@@ -90,6 +91,8 @@ def forms() -> dict[str, str]:
     return {source.stem: form(source.stem) for source in SOURCES}
 
 
-def one_line() -> str:
-    """Returns the forms of all modules in one line."""
-    return "forms: " + ", ".join(f"{name} {found}" for name, found in forms().items())
+def one_line(source: str = "") -> str:
+    """Returns the forms of all modules in one line; of those that a feed from a `source` of this dialect uses."""
+    unused = {decoder for dialect, decoder in _DECODERS.items() if source and dialect != source}
+    names = (path.stem for path in SOURCES)
+    return "forms: " + ", ".join(f"{name} {form(name)}" for name in names if name not in unused)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tidelock.adapters.ddl.kept_shadows import Shadow
 from tidelock.adapters.ddl.operations import (
     OPTIONAL,
     AddColumn,
@@ -28,7 +29,7 @@ from tidelock.adapters.ddl.operations import (
     RenameTable,
 )
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
-from tidelock.adapters.ddl.shadows import Shadow, arrivals
+from tidelock.adapters.ddl.shadows import arrivals
 from tidelock.adapters.ddl.statement import operations
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable

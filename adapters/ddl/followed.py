@@ -12,10 +12,10 @@ from tidelock.adapters.ddl.altered_table import alter_table
 from tidelock.adapters.ddl.changed_table import Before
 from tidelock.adapters.ddl.exchanged import altered_by_exchange, exchanges
 from tidelock.adapters.ddl.index_names import IndexNames, named_like, taken_names
+from tidelock.adapters.ddl.kept_shadows import Shadow
 from tidelock.adapters.ddl.lexer import without_settings
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, RenameTable
 from tidelock.adapters.ddl.rules import DdlRules, NotFollowed
-from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations
 from tidelock.adapters.ddl.table_making import making
 from tidelock.adapters.ddl.told import indexed, told_before, told_columns, with_keys_of_new

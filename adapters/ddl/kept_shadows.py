@@ -1,4 +1,4 @@
-"""Rows of `tidelock_shadows`: what a feed knows of shadow tables (`adapters.ddl.shadows`), in SQL of both databases."""
+"""Shadow tables that a feed knows of (`adapters.ddl.shadows`), as rows of `tidelock_shadows` in SQL."""
 
 from __future__ import annotations
 
@@ -8,10 +8,24 @@ from typing import Any, Final
 
 import msgspec
 
-from tidelock.adapters.ddl.shadows import Shadow, Shadows
 from tidelock.engine.model.records import TableName
 
 OF: Final = "of_schema, of_table"
+
+
+class Shadow(msgspec.Struct, frozen=True):
+    """A shadow table.  `of`: the table in whose form it was made.  `altered`: the default database and the text of each
+    statement that has altered it since.  `doubt`: why that does not say what it is by now; '' where it does.
+    `uniques`: columns of unique indexes that it was made with by a whole CREATE TABLE, to be those of `of`."""
+
+    table: TableName
+    of: TableName
+    altered: tuple[tuple[str, str], ...] = ()
+    doubt: str = ""
+    uniques: tuple[tuple[str, ...], ...] = ()
+
+
+Shadows = dict[TableName, Shadow]
 _SHADOW: Final = msgspec.json.Decoder(Shadow)
 
 

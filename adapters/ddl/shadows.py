@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from tidelock.adapters.ddl.classify import classify, is_optional
+from tidelock.adapters.ddl.kept_shadows import Shadow, Shadows
 from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.operations import AlterTable, CreateLike, CreateTable, DropTable, Operation, RenameTable
 from tidelock.adapters.ddl.shadow_forms import difference, uniques_of
@@ -26,20 +26,6 @@ from tidelock.engine.capture.shadow_names import shadowed
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema_change import Ddl, DdlKind
 
-
-class Shadow(msgspec.Struct, frozen=True):
-    """A shadow table.  `of`: the table in whose form it was made.  `altered`: the default database and the text of each
-    statement that has altered it since.  `doubt`: why that does not say what it is by now; '' where it does.
-    `uniques`: columns of unique indexes that it was made with by a whole CREATE TABLE, to be those of `of`."""
-
-    table: TableName
-    of: TableName
-    altered: tuple[tuple[str, str], ...] = ()
-    doubt: str = ""
-    uniques: tuple[tuple[str, ...], ...] = ()
-
-
-Shadows = dict[TableName, Shadow]
 _SHOWN: Final = 200
 
 

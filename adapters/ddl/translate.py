@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.added_columns import add_columns, add_told, renamed
 from tidelock.adapters.ddl.followed import Followed
+from tidelock.adapters.ddl.kept_shadows import Shadow
 from tidelock.adapters.ddl.lexer import NotPlain
 from tidelock.adapters.ddl.made_table import read_table
 from tidelock.adapters.ddl.operations import AlterTable, DropTable, RenameTable
 from tidelock.adapters.ddl.parser import added
 from tidelock.adapters.ddl.rules import ALL, DdlRules, NotFollowed
-from tidelock.adapters.ddl.shadows import Shadow
 from tidelock.adapters.ddl.statement import operations, plain
 from tidelock.adapters.ddl.table_making import making
 from tidelock.adapters.ddl.told import of_mysql, told_table

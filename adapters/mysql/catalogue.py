@@ -270,20 +270,19 @@ def columns_in(expression: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(c for c in known if c in mentioned)
 
 
+_MARIADB_CHECKS = """SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, CHECK_CLAUSE
+        FROM information_schema.CHECK_CONSTRAINTS WHERE {} ORDER BY 1, 2, 3"""  # a join would open every table
+_MYSQL_CHECKS = """SELECT CONSTRAINT_SCHEMA, t.TABLE_NAME, CONSTRAINT_NAME, c.CHECK_CLAUSE
+        FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS c
+        USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME)
+        WHERE t.CONSTRAINT_TYPE = 'CHECK' AND t.ENFORCED = 'YES' AND ({}) ORDER BY 1, 2, 3"""
+
+
 async def checks(server: Server, names: Sequence[TableName]) -> dict[TableName, list[tuple[str, str]]]:
     """(name, clause) of the check constraints that are enforced."""
-    place = "c.TABLE_NAME" if server.is_mariadb else "t.TABLE_NAME"
-    enforced = "" if server.is_mariadb else "AND t.ENFORCED = 'YES'"
-    match = "AND t.TABLE_NAME = c.TABLE_NAME" if server.is_mariadb else ""
     schemas_there = sorted({n.schema for n in names})
-    where = " OR ".join(["t.TABLE_SCHEMA = %s"] * len(schemas_there)) or "FALSE"
-    rows = await server.ask(
-        f"""SELECT t.TABLE_SCHEMA, {place}, c.CONSTRAINT_NAME, c.CHECK_CLAUSE
-        FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS c
-        ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME {match}
-        WHERE t.CONSTRAINT_TYPE = 'CHECK' {enforced} AND ({where}) ORDER BY 1, 2, 3""",
-        *schemas_there,
-    )
+    where = " OR ".join(["CONSTRAINT_SCHEMA = %s"] * len(schemas_there)) or "FALSE"
+    rows = await server.ask((_MARIADB_CHECKS if server.is_mariadb else _MYSQL_CHECKS).format(where), *schemas_there)
     found: dict[TableName, list[tuple[str, str]]] = defaultdict(list)
     for schema, table, name, text in rows:
         found[TableName(schema, table)].append((name, text))

@@ -12,6 +12,7 @@ restarted with other settings.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +25,8 @@ from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import TableName
 
-Ask: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+Ask: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
+"""Asks with SQL and its arguments."""
 _MISSED: Final = f"What it left out so far is not in the log: {RESYNC}"
 _NO_REPLICA: Final = {
     True: "STOP ALL SLAVES; RESET SLAVE ALL; and GRANT SLAVE MONITOR ON *.* to the feed's user, who may not ask else",
@@ -64,19 +66,22 @@ def require_logged(
     mariadb: bool,
 ) -> None:
     """Passes where the log is that of the tables that are `wanted`.  Raises UnsuitableLog, and what PyMySQL raises."""
-    for _, problem in left_out(lambda sql: rows(connection, sql), place, databases, wanted, mariadb=mariadb):
+    for _, problem in left_out(functools.partial(rows, connection), place, databases, wanted, mariadb=mariadb):
         raise problem
 
 
 def _versioned(
     ask: Ask, databases: Sequence[str], wanted: Callable[[TableName], bool]
 ) -> Iterator[tuple[str, UnsuitableLog]]:
+    if not databases:
+        return
     found = ask(
-        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = '{VERSIONED}' ORDER BY 1, 2"
+        f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = '{VERSIONED}' "
+        f"AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(databases))}) ORDER BY 1, 2",  # others' tables stay unopened
+        *databases,
     )
-    for schema, table in found:
-        name = TableName(str(schema), str(table))
-        if name.schema in databases and wanted(name):
+    for name in (TableName(str(schema), str(table)) for schema, table in found):
+        if wanted(name):
             yield "table-versioned", versioned(name)
 
 

@@ -31,7 +31,7 @@ from tidelock.adapters.operator.store import (
     Halted,
     never_ran,
 )
-from tidelock.adapters.operator.upgrade import look, older
+from tidelock.adapters.operator.upgrade import look, older, tables_of
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.slot_state import SlotState, missing_slot
@@ -150,7 +150,7 @@ async def books(feed: Feed) -> AsyncIterator[Books]:
 async def _missing_bookkeeping(feed: Feed, target: TargetSession) -> Lacking:
     """Returns what the bookkeeping lacks.  Raises TargetError where an older version's has no place for our requests.
     """
-    lacking = await look(target, feed.schema)
+    lacking = await look(target, feed.schema, tables_of(feed))
     if lacking and not lacking.everything:
         raise TargetError(
             f"{feed.target_url}: {older(feed.schema, lacking)}",

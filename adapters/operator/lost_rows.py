@@ -10,6 +10,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import CONFLICTS
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.records import read_extension
 
@@ -65,6 +66,8 @@ async def decided_conflicts(book: Books) -> tuple[DecidedConflicts, ...]:
 
 async def lost_rows(book: Books, table: str, limit: int) -> list[LostRow]:
     """Returns the first `limit` rows, newest first; of all tables where `table` is ''.  Raises TargetError."""
+    if await _never_kept(book):
+        return []
     schema, _, name = table.partition(".")
     where, args = (" AND table_schema = %s AND table_name = %s", (schema, name)) if table else ("", ())
     rows = await book.session.fetch(
@@ -78,11 +81,8 @@ async def lost_rows(book: Books, table: str, limit: int) -> list[LostRow]:
 
 async def lost_row(book: Books, id: str) -> LostRowDetail:
     """Returns one row with its values.  Raises TargetError where there is none of that id."""
-    rows = await book.session.fetch(
-        f"SELECT {_columns(book)}, lost, stands FROM {book.table(CONFLICTS)} {_THIS} {_OF_ID}",
-        book.feed.name,
-        *_identity(id),
-    )
+    asked = f"SELECT {_columns(book)}, lost, stands FROM {book.table(CONFLICTS)} {_THIS} {_OF_ID}"
+    rows = [] if await _never_kept(book) else await book.session.fetch(asked, book.feed.name, *_identity(id))
     if not rows:
         raise TargetError(f"No lost row {id} in the feed {book.feed.name}", "See `tidelock conflicts list`")
     *row, lost, stands = rows[0]
@@ -94,6 +94,11 @@ async def mark_applied(book: Books, id: str) -> None:
     await book.session.execute(
         f"UPDATE {book.table(CONFLICTS)} SET outcome = %s {_THIS} {_OF_ID}", APPLIED, book.feed.name, *_identity(id)
     )
+
+
+async def _never_kept(book: Books) -> bool:
+    """Tells whether no feed of this bookkeeping has had sites, between which rows lose."""
+    return CONFLICTS in (await look(book.session, book.feed.schema)).tables
 
 
 _OF_ID = "AND source = %s AND number = %s AND ordinal = %s AND entry = %s"

@@ -18,8 +18,6 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.ddl.classify import gone
-from tidelock.adapters.ddl.moved import moved
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.batch.parked_rows import ParkedChange, decode_change
@@ -238,6 +236,8 @@ class Books:
     async def _move_copies(self, ddl: Ddl, *, done: bool) -> None:
         """Gives the copies of tables that a statement renames or drops their names of now; `done`: the target's tables
         have them, else those copies end."""
+        from tidelock.adapters.ddl.moved import moved  # DDL is rare
+
         sql = MovedCopiesSql(self.session.dialect, self.table, self.feed.name)
         chunks, queued = [await self.session.fetch(query) for query in (sql.chunks, sql.queued)]
         moves = dict(moved(ddl, self.feed.target_name)) if done else dict.fromkeys(moved(ddl, self.feed.target_name))
@@ -294,6 +294,8 @@ class Books:
 
 def _without_rows(mapping: Mapping, target: TableName, ddl: Ddl) -> bool:
     """Returns whether all source tables that map to `target` lost all their rows by the statement."""
+    from tidelock.adapters.ddl.classify import gone  # DDL is rare
+
     tables, databases = gone(ddl)
     sources = [name for _, name in mapping.sources(target)]
     return bool(sources) and all(n is not None and (n in tables or n.schema in databases) for n in sources)

@@ -6,7 +6,8 @@ feed's user may often not change them (at PostgreSQL only a table's owner may): 
 
 from __future__ import annotations
 
-from tidelock.adapters.bookkeeping.tables import Lacking, columns_query, lacking, quote, statements_for
+from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, needed, quote, statements_for
+from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import TargetSession
@@ -19,9 +20,14 @@ _PATIENCE: dict[Dialect, str] = {
 """A transaction of some other feed that never ends must not hold up all that would read these tables after us."""
 
 
-async def look(target: TargetSession, schema: str) -> Lacking:
-    """Returns what the bookkeeping lacks.  Raises TargetError."""
-    return lacking(await target.fetch(columns_query(target.dialect, schema)))
+def tables_of(feed: Feed) -> tuple[str, ...]:
+    """Returns the tables that the feed needs."""
+    return needed(sites=feed.sites is not None)
+
+
+async def look(target: TargetSession, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
+    """Returns what the bookkeeping lacks of these tables.  Raises TargetError."""
+    return lacking(await target.fetch(columns_query(target.dialect, schema)), tables)
 
 
 async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) -> None:
@@ -38,7 +44,7 @@ async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) 
             return
         except TargetError as error:
             refusal, before = error, seen
-            seen = await look(target, schema)
+            seen = await look(target, schema, seen.needed)
             if not seen:
                 return
             if seen == before:

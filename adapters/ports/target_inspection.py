@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidelock.adapters.bookkeeping.tables import Lacking
+from tidelock.adapters.bookkeeping.tables import TABLES, Lacking
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.ports.definition import Definition
 from tidelock.adapters.ports.finding import Finding, error, warning
@@ -62,12 +62,12 @@ class Target(Protocol):
         """Returns what keeps the feed's user from making and filling these tables, which it does not see."""
         ...
 
-    async def bookkeeping(self, schema: str) -> list[Finding]:
-        """Returns what keeps the feed's user from making or using tidelock's own tables."""
+    async def bookkeeping(self, schema: str, tables: tuple[str, ...]) -> list[Finding]:
+        """Returns what keeps the feed's user from making or using these of tidelock's own tables."""
         ...
 
-    async def lacking(self, schema: str) -> Lacking:
-        """Returns what is missing of tidelock's own tables."""
+    async def lacking(self, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
+        """Returns what is missing of these of tidelock's own tables."""
         ...
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:

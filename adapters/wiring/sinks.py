@@ -6,16 +6,18 @@ from importlib import import_module
 
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ddl.rules import DdlRules
 from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.capture.mapping import Mapping
 
 
-def load_sink(target: Endpoint) -> None:
-    """Imports what a sink of such a target takes, while servers are waited for."""
-    import_module(f"tidelock.adapters.{target.dialect}.target.sink")
+def load_sink(feed: Feed) -> None:
+    """Imports what the feed's sink takes, while servers are waited for.  A log that is read from the past on begins
+    with the statements that made its tables."""
+    import_module(f"tidelock.adapters.{feed.target_url.dialect}.target.sink")
+    if feed.start not in ("now", "copy"):
+        import_module("tidelock.adapters.ddl.translate")
 
 
 def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None = None) -> Sink:

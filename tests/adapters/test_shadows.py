@@ -9,8 +9,9 @@ from tidelock.adapters.config.feed import TableRule
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.classify import classify
 from tidelock.adapters.ddl.former_tables import moved
+from tidelock.adapters.ddl.kept_shadows import Shadows
 from tidelock.adapters.ddl.rules import DdlRules
-from tidelock.adapters.ddl.shadows import Shadows, noted
+from tidelock.adapters.ddl.shadows import noted
 from tidelock.adapters.ddl.translate import translate
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.capture.concern import related

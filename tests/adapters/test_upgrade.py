@@ -10,7 +10,8 @@ import pytest
 
 from bench.harness.numbers import numbers
 from bench.harness.rig import Rig
-from bench.harness.servers import MySql, Postgres, Server
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from tidelock.adapters.bookkeeping.tables import needed
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.operator.upgrade import look, upgrade
 from tidelock.adapters.wiring.session import session
@@ -111,6 +112,29 @@ def test_a_user_who_may_not_is_told_the_statements(rig: Rig) -> None:
     rig.at_target(*told)
     assert rig.catch_up_code() == 0, rig.said()
     rig.assert_exact()
+
+
+def test_tables_of_sites_are_made_for_feeds_with_sites(
+    make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres
+) -> None:
+    plain, sited = make_rig(mariadb, postgres, "plain"), make_rig(mariadb, postgres, "sited")
+    sited.options["sites"] = {"source": f"here{next(_numbers)}", "target": f"there{next(_numbers)}"}
+    for rig in (plain, sited):
+        rig.options["schema"] = books(plain)
+        rig.table("account", "id int PRIMARY KEY")
+        rig.at_source("INSERT INTO account VALUES (1)")
+        rig.catch_up()
+        rig.assert_exact()
+        listed, checked = rig.command("conflicts", "list", "@"), rig.command("check", "@")
+        assert (listed.code, checked.code) == (0, 0), f"{listed.err}{checked.out}"
+        assert "older version" not in checked.out
+        there = {str(row[0]) for row in rig.rows(
+            f"SELECT CAST(table_name AS char(64)) FROM information_schema.tables WHERE table_schema = '{books(plain)}'"
+        )}
+        made = {name.strip() for name in there}
+        assert made == set(needed(sites=rig is sited))
+    shown = plain.command("conflicts", "show", "@", "a:1:1:1")
+    assert (shown.code, "No lost row" in shown.err) == (1, True), shown.err
 
 
 async def test_runs_that_begin_at_once_wait_for_none(postgres: Postgres) -> None:

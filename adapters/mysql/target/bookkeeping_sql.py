@@ -9,8 +9,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import SHADOWS
 from tidelock.adapters.ddl import kept_shadows
-from tidelock.adapters.ddl.kept_shadows import ShadowsSql
-from tidelock.adapters.ddl.shadows import Shadows
+from tidelock.adapters.ddl.kept_shadows import Shadows, ShadowsSql
 from tidelock.adapters.mysql.target.copy_bookkeeping_sql import CopyBookkeepingSql, named
 from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text

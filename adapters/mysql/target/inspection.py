@@ -106,19 +106,19 @@ class MySqlTarget:
     def _lacks(self, rights: str, place: str) -> Finding:
         return lacking_rights(self.account, rights, place, self._endpoint)
 
-    async def bookkeeping(self, schema: str) -> list[Finding]:
-        """Find what keeps the account from tidelock's own tables."""
-        absent = await self.lacking(schema)
+    async def bookkeeping(self, schema: str, tables: tuple[str, ...]) -> list[Finding]:
+        """Find what keeps the account from these of tidelock's own tables."""
+        absent = await self.lacking(schema, tables)
         needed = [*ROW_RIGHTS, *(["CREATE"] if absent.tables else []), *(["ALTER"] if absent.columns else [])]
-        rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
+        rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in tables)]
         place = f"{quote('mysql', schema)}.*"
         findings = [self._lacks(", ".join(rights), place)] if rights else []
         copying = [r for r in _COPYING if r not in rights and not self._grants.on_schema(r, schema)]
         return [*findings, only_for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
-    async def lacking(self, schema: str) -> Lacking:
-        """Find what is missing of tidelock's own tables."""
-        return lacking(await self._server.ask(columns_query("mysql", schema)))
+    async def lacking(self, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
+        """Find what is missing of these of tidelock's own tables."""
+        return lacking(await self._server.ask(columns_query("mysql", schema)), tables)
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         """The server asks for all three."""

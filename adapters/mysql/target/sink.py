@@ -21,9 +21,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.moved import moved
-from tidelock.adapters.ddl.shadows import noted
-from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.mysql.schema import read_tables_to_change
 from tidelock.adapters.mysql.target.arbitration import Arbitration
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
@@ -274,6 +271,9 @@ class MySqlSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> events.DdlApplied | events.DdlFailed:
         """Run a statement once (`ddl`), and read the tables."""
+        from tidelock.adapters.ddl.moved import moved  # DDL is rare, and takes long to import
+        from tidelock.adapters.ddl.shadows import noted
+        from tidelock.adapters.ddl.translate import reshaped, rows_first, translate
 
         async def translated(session: TargetSession) -> Translated:
             there = await read_tables_to_change(session.connection, tables)
@@ -293,6 +293,8 @@ class MySqlSink(ChunkSink):
         return await self.pass_ddl(effect, tables) if failed is None else events.DdlFailed(effect.id, failed)
 
     def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:
+        from tidelock.adapters.ddl.translate import emptied
+
         return emptied(effect.ddl, self._target_name, self._rules)
 
     async def pass_ddl(

@@ -17,8 +17,7 @@ import asyncpg
 
 from tidelock.adapters.bookkeeping.tables import SHADOWS
 from tidelock.adapters.ddl import kept_shadows
-from tidelock.adapters.ddl.kept_shadows import ShadowsSql
-from tidelock.adapters.ddl.shadows import Shadows
+from tidelock.adapters.ddl.kept_shadows import Shadows, ShadowsSql
 from tidelock.adapters.ports.sink import Control
 from tidelock.adapters.postgres.log_marks import PREFIX, checkpoint, receipt_row
 from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql

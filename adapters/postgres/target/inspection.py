@@ -154,16 +154,16 @@ class PostgresTarget:
     def _lacks(self, rights: str, place: str) -> Finding:
         return lacking_rights(self.account, rights, place, self._endpoint)
 
-    async def bookkeeping(self, schema: str) -> list[Finding]:
-        """Find what keeps the account from tidelock's own tables."""
+    async def bookkeeping(self, schema: str, tables: tuple[str, ...]) -> list[Finding]:
+        """Find what keeps the account from these of tidelock's own tables."""
         quoted = quote("postgres", schema)
         there = await self._connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)
         if not there:
             may = await self._connection.fetchval("SELECT has_database_privilege(current_database(), 'CREATE')")
             database = quote("postgres", self._endpoint.database)
             return [] if may else [self._lacks("CREATE", f"DATABASE {database}")]
-        absent = (await self.lacking(schema)).tables
-        present = [table for table in TABLES if table not in absent]
+        absent = (await self.lacking(schema, tables)).tables
+        present = [table for table in tables if table not in absent]
         usage, create = await self._connection.fetchrow(
             "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", schema
         )
@@ -175,9 +175,9 @@ class PostgresTarget:
         missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
         return findings + [self._lacks(rights, place) for place, rights in missing]
 
-    async def lacking(self, schema: str) -> Lacking:
-        """Find what is missing of tidelock's own tables."""
-        return lacking(await self._connection.fetch(columns_query("postgres", schema)))
+    async def lacking(self, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
+        """Find what is missing of these of tidelock's own tables."""
+        return lacking(await self._connection.fetch(columns_query("postgres", schema)), tables)
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         """Tell whether the account may add the missing columns."""

@@ -23,9 +23,6 @@ import asyncpg
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint, parse
-from tidelock.adapters.ddl.moved import moved
-from tidelock.adapters.ddl.shadows import noted
-from tidelock.adapters.ddl.translate import emptied, reshaped, rows_first, translate
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables, read_tables_to_change
 from tidelock.adapters.postgres.target.arbitration import Arbitration
@@ -310,6 +307,9 @@ class PostgresSink(ChunkSink):
         self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> events.DdlApplied | events.DdlFailed:
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
+        from tidelock.adapters.ddl.moved import moved  # DDL is rare, and takes long to import
+        from tidelock.adapters.ddl.shadows import noted
+        from tidelock.adapters.ddl.translate import reshaped, rows_first, translate
 
         async def statements(session: TargetSession) -> list[str]:
             there = await read_tables_to_change(session.connection, tables)
@@ -338,6 +338,8 @@ class PostgresSink(ChunkSink):
         return await self._pass(effect, tables)
 
     def _emptied(self, effect: effects.ApplyDdl) -> tuple[TableName, ...]:
+        from tidelock.adapters.ddl.translate import emptied
+
         return emptied(effect.ddl, self._target_name, self._rules)
 
     async def _pass(
