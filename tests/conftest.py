@@ -58,7 +58,7 @@ gc.disable()
 TOGETHER = (
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
      "test_copy_reading.py", "test_spark_changes.py", "test_postgres_reading.py", "test_postgres_verify.py"),
-    ("test_hive.py", "test_hive_copy.py"),
+    ("test_hive.py", "test_hive_copy.py", "test_hive_altered.py"),
     ("test_silence.py", "test_silent_spark.py"),
     ("test_worlds.py", "test_explore_locks.py", "test_explore_chunks.py", "test_explore_fence.py"),
     ("test_copier.py",),
