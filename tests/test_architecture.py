@@ -152,7 +152,7 @@ def test_decoders_are_made_before_threads_are() -> None:
 
 COMPILED = """
 import os, sys
-import tidelock.adapters.app.run, tidelock.adapters.cli.app, tidelock.adapters.mysql.binlog.capture_process
+import tidelock.adapters.app.embedded_run, tidelock.adapters.cli.app, tidelock.adapters.mysql.binlog.capture_process
 ours = [module for name, module in sys.modules.items() if name.startswith("tidelock.")]
 print(len(ours), *(m.__name__ for m in ours if getattr(m, "__cached__", None) and not os.path.exists(m.__cached__)))
 """

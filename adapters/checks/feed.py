@@ -44,19 +44,28 @@ async def check(feed: Feed) -> CheckReport:
     findings = not_yet(feed)
     if findings:
         return report(findings)
+    found = await asyncio.gather(
+        _side_findings(feed),
+        _site_findings(feed),
+        check_other_way(feed),
+        check_same_tables(feed),
+        _log_findings(feed),
+        check_http(feed),
+    )
+    return report([finding for findings in found for finding in findings])
+
+
+async def _side_findings(feed: Feed) -> list[Finding]:
     async with AsyncExitStack() as stack:
         source, target = await asyncio.gather(
             _entered(stack, source_inspected(feed)), _entered(stack, opened(feed.target_url))
         )
         try:
             if isinstance(source, Finding) or isinstance(target, Finding):
-                findings = await _one_side(feed, source, target)
-            else:
-                findings = await _both_sides(feed, source, target)
+                return await _one_side(feed, source, target)
+            return await _both_sides(feed, source, target)
         except SourceError as problem:
-            findings = [error("server-refused", problem.message, problem.hint)]
-    findings += await _site_findings(feed) + await check_other_way(feed) + await check_same_tables(feed)
-    return report(findings + await _log_findings(feed) + await check_http(feed))
+            return [error("server-refused", problem.message, problem.hint)]
 
 
 async def _site_findings(feed: Feed) -> list[Finding]:

@@ -6,6 +6,7 @@ as `python -m MODULE FD`, it takes a `CaptureOrder` from the socket FD and sends
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from importlib import import_module
 from typing import Final, NamedTuple
@@ -15,7 +16,7 @@ from tidelock.adapters.config.moments import StartMoment
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.history_words import time as told_time
 from tidelock.adapters.ports.source import Overview, Source
-from tidelock.adapters.ports.source_errors import PurgedPosition
+from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError
 from tidelock.engine.model.records import Position
 
 
@@ -99,3 +100,11 @@ def place_of(feed: Feed, moment: StartMoment) -> Position:
             "Set a time that is over, or `start: now`",
         )
     return source.committed_since(at_us)
+
+
+async def look(feed: Feed) -> Overview | SourceError:
+    """Looks at the source.  An error is kept for later: `check` says the same with the statement that corrects it."""
+    try:
+        return await asyncio.to_thread(overview_of, feed, first_run=True)
+    except SourceError as error:
+        return error

@@ -357,7 +357,7 @@ def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> No
 @pytest.mark.parametrize("room", ["mysql", "postgres"])
 def test_a_feed_runs_without_the_modules_that_make_a_start_slow(room: str) -> None:
     """A parser of SQL takes as long to import as all the rest; only constraints, filters and new tables need it."""
-    first = "tidelock.adapters.app.run, tidelock.adapters.checks.feed"  # a first start checks
+    first = "tidelock.adapters.app.embedded_run, tidelock.adapters.app.run, tidelock.adapters.checks.feed"
     code = f"import sys, {first}, tidelock.adapters.{room}.target.sink; print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     slow = {"typer", "rich", "aiohttp", "prometheus_client", "sqlglot", "faust", "importlib.metadata"}
@@ -417,8 +417,8 @@ def test_the_collector_does_not_run_while_a_run_is_imported() -> None:
     code = (
         "import gc, tidelock.adapters.process.light_start; walks = []; "
         "gc.callbacks.append(lambda phase, told: walks.append(phase)); "
-        "import tidelock.adapters.app.run, tidelock.adapters.mysql.target.sink, tidelock.adapters.mysql.binlog.source, "
-        "tidelock.adapters.checks.feed; print(len(walks))"
+        "import tidelock.adapters.app.run, tidelock.adapters.app.embedded_run, tidelock.adapters.mysql.target.sink, "
+        "tidelock.adapters.mysql.binlog.source, tidelock.adapters.checks.feed; print(len(walks))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0"]

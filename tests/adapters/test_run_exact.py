@@ -22,9 +22,9 @@ from bench.harness.workload.workload import Workload
 CHANGES = 1500
 WITHOUT_LOCKS = """
 import msgspec
-from tidelock.adapters.app import run
-options_of = run.options_of
-run.options_of = lambda *feed: msgspec.structs.replace(options_of(*feed), locking=False)
+from tidelock.adapters.app import embedded_run
+options_of = embedded_run.options_of
+embedded_run.options_of = lambda *feed: msgspec.structs.replace(options_of(*feed), locking=False)
 from tidelock.adapters.cli import main
 main()
 """

@@ -172,7 +172,7 @@ def test_of_many_batches_a_second_some_have_spans(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_feed_without_traces_does_not_load_the_library() -> None:
-    modules = "tidelock.adapters.app.run, tidelock.adapters.runtime.tracing"
+    modules = "tidelock.adapters.app.embedded_run, tidelock.adapters.runtime.tracing"
     code = f"import sys, {modules}; print('opentelemetry' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
