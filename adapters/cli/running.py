@@ -32,7 +32,7 @@ def run(
     from tidelock.adapters.wiring.capture import CaptureProcess
 
     manager = ServiceManager()
-    capture = CaptureProcess(feed.source_url)  # it imports while we do
+    capture = CaptureProcess(feed.source_url, statements=feed.starts_where_kept)  # it imports while we do
     import uvloop
 
     from tidelock.adapters.app.run import run as run_feed

@@ -21,6 +21,8 @@ from tidelock.engine.model.schema import TargetTable
 FAILED: Final = 0x46
 FORMS: Final = 0x54
 UNANSWERED: Final = 0x55
+STATEMENTS: Final = "statements"
+"""An argument of a capture process: the log that it will read is likely to begin with some."""
 
 
 class CaptureOrder(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.capture_messages import Stored
+from tidelock.adapters.ports.capture_messages import STATEMENTS, Stored
 from tidelock.adapters.wiring.log_child import LogChild
 from tidelock.adapters.wiring.sources import capture_module, keeps_for_us, source_of
 from tidelock.engine.model.log_batch import LogBatch
@@ -12,10 +12,10 @@ from tidelock.engine.model.records import Position
 
 class CaptureProcess(LogChild[LogBatch]):
     """One life of the process, which reads the log of `source`: its messages are batches.  It is started before its
-    order is known, so that its imports overlap other work."""
+    order is known, so that its imports overlap other work.  `statements`: the log is likely to begin with some."""
 
-    def __init__(self, source: Endpoint) -> None:
-        super().__init__(capture_module(source), "capture")
+    def __init__(self, source: Endpoint, *, statements: bool = False) -> None:
+        super().__init__(capture_module(source), "capture", *([STATEMENTS] if statements else []))
         self.decode = source_of(source).batch_decoder().batch  # loaded while the other process loads
         self._listens = keeps_for_us(source)
 

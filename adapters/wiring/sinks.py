@@ -16,7 +16,7 @@ def load_sink(feed: Feed) -> None:
     """Imports what the feed's sink takes, while servers are waited for.  A log that is read from the past on begins
     with the statements that made its tables."""
     import_module(f"tidelock.adapters.{feed.target_url.dialect}.target.sink")
-    if feed.start not in ("now", "copy"):
+    if feed.starts_where_kept:
         import_module("tidelock.adapters.ddl.translate")
 
 

@@ -6,6 +6,8 @@ Started as `python -m tidelock.adapters.mysql.binlog.capture_process FD` (`adapt
 from __future__ import annotations
 
 import socket
+import sys
+from importlib import import_module
 
 from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
 
@@ -14,7 +16,15 @@ import msgspec
 from tidelock.adapters.mysql.binlog.batch_frames import FrameEncoder
 from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
 from tidelock.adapters.mysql.binlog.probe import prove_receipts
-from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, CaptureOrder, Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import (
+    FAILED,
+    FORMS,
+    STATEMENTS,
+    UNANSWERED,
+    CaptureOrder,
+    Failed,
+    Unanswered,
+)
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.frames import send
 from tidelock.adapters.source.capture_start import run
@@ -38,5 +48,13 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
         send(channel, FAILED, msgspec.msgpack.encode(Failed.of(error)))
 
 
+def load_statements() -> None:
+    """Imports what reads statements, before there is an order."""
+    import_module("tidelock.adapters.ddl.dropped_database")
+    import_module("tidelock.adapters.ddl.shadow_forms")
+
+
 if __name__ == "__main__":
+    if STATEMENTS in sys.argv:
+        load_statements()
     run(capture)
