@@ -9,6 +9,9 @@ without it.  So after a crash at any moment the next run finds either the old pl
 the new one with the requests.  A copy removes its requests in the transaction that empties the tables and stores how
 they are split.  At no moment does the feed look caught up over the hole.
 
+The tables that are copied are those of the file as it was read.  They are kept as what the feed has run with, so where the
+file was given more meanwhile, the next run is refused (`checks.changed_tables`): the copies that were held for it are gone.
+
 The epoch rises in the same transaction, which shuts out a run that was overlooked.  The rest of the bookkeeping is
 about a history that ends here and is removed: receipts would cover transactions of a new log that have old numbers, a
 statement that an operator passed could be another one, chunks and failed rows are of rows that are replaced.
@@ -39,6 +42,7 @@ from tidelock.adapters.checks.source import sees_all
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.operator import known_tables
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.first_place import kept
@@ -136,6 +140,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
         await begin_anew(book, beginning.forms)
+        await known_tables.begin_anew(book)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
         now = time.time_ns() // 1000
         for ordinal, wanted in enumerate(resync.tables, now):

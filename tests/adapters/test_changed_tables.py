@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig, until
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, Postgres
 from bench.harness.tidelock import Process
+from tidelock.adapters.app import resync
+from tidelock.adapters.config.loader import load
 
 REFUSED = 1
 SECONDS = 60.0
@@ -88,3 +91,17 @@ def test_a_copy_that_is_queued_brings_the_rows(rig: Rig, tmp_path: Path) -> None
         assert (asked.code(SECONDS), count(rig, "two")) == (0, 20)
     finally:
         asked.kill()
+
+
+def test_a_table_that_came_in_while_a_resync_waited_for_an_answer(rig: Rig) -> None:
+    """The resync copies the tables of the file that it has read, and takes the copy away that was held for the new one."""
+    planned = asyncio.run(resync.plan(former := load(rig.feed), print))
+    path = str(rig.feed)
+    assert (done := tidelock("add-table", path, f"{rig.schema}.two", "--apply")).code == 0, done
+    asyncio.run(resync.begin(former, planned))
+    words = ["run", path, "--until-caught-up"]
+    assert Process(words, rig.output).code(SECONDS) == REFUSED, rig.said()
+    assert f"rows that are there already would never come: {rig.schema}.two: comes in" in rig.said()
+    assert (done := tidelock("edit", path, path, "--apply")).code == 0, done
+    Process(words, rig.output).wait(SECONDS)
+    assert (count(rig, "one"), count(rig, "two"), count(rig, "part")) == (20, 20, 10)
