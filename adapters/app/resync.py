@@ -9,8 +9,8 @@ without it.  So after a crash at any moment the next run finds either the old pl
 the new one with the requests.  A copy removes its requests in the transaction that empties the tables and stores how
 they are split.  At no moment does the feed look caught up over the hole.
 
-The tables that are copied are those of the file as it was read.  They are kept as what the feed has run with, so where the
-file was given more meanwhile, the next run is refused (`checks.changed_tables`): the copies that were held for it are gone.
+The tables that are copied are those of the file as it was read.  They are kept as what the feed has run with: where the
+file takes more by now, the next run is refused (`checks.changed_tables`), as copies that were held for it are gone.
 
 The epoch rises in the same transaction, which shuts out a run that was overlooked.  The rest of the bookkeeping is
 about a history that ends here and is removed: receipts would cover transactions of a new log that have old numbers, a

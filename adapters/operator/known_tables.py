@@ -79,8 +79,8 @@ async def accept(book: Books, former: Feed) -> None:
 
 
 async def begin_anew(book: Books) -> None:
-    """Notes that the feed goes on with rows of the book's rules alone, all copied: whoever changed its file since has asked
-    for copies that are not there any more.  The caller's transaction.  Raises TargetError."""
+    """Notes that the feed goes on with rows of the book's rules alone, which are all copied: copies that were held for
+    another file are gone.  The caller's transaction.  Raises TargetError."""
     if "rules" not in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
         update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND rules IS NOT NULL"
         await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name)
