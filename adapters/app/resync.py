@@ -20,7 +20,7 @@ Whatever would keep the copy from beginning is looked for first, because a feed 
 nothing.
 
 *Workers over Kafka* must have ended: Kafka says whether its group has members.  Their log ends before the hole too, so
-both topics are removed first, and then the feed moves as a whole: the next worker finds no plan, and one place with the
+both topics are removed, and then the feed moves as a whole: the next worker finds no plan, and one place with the
 requests for the copy.  A resync that ends in between leaves a feed without a log at its old places, to be resynced
 again.  A worker that begins in between makes the move fail: the epochs are not those that were seen.
 """
@@ -111,15 +111,12 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
 
 
 async def begin(feed: Feed, resync: Resync) -> None:
-    """Moves the feed's place and queues the copy, in one transaction; of workers, their log is removed before.
+    """Moves the feed's place and queues the copy, in one transaction; of workers, their log is removed in it.
 
-    Raises TargetError, and LogError: then the feed stands where it stood, and workers may have lost their log.
+    From the look at the owners on nobody can take the feed over: what is undone at the source, the slot that the feed
+    stands on, is undone behind it.  Raises TargetError, where the feed stands where it stood; SourceError, LogError,
+    where it does too, and may have lost its slot or its log.
     """
-    if feed.log_url is not None:
-        from tidelock.adapters.kafka.removal import remove
-
-        await remove(feed.log_url, feed.name)
-    beginning = await kept(feed, await asyncio.to_thread(overview_of, feed), resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -131,6 +128,11 @@ async def begin(feed: Feed, resync: Resync) -> None:
                 f"feed {name} was taken over meanwhile, so it was not moved",
                 "End that run or worker, then resync again",
             )
+        if feed.log_url is not None:
+            from tidelock.adapters.kafka.removal import remove
+
+            await remove(feed.log_url, feed.name)
+        beginning = await kept(feed, await asyncio.to_thread(overview_of, feed), resync.place)
         owner = f"UPDATE {book.table('tidelock_owner')} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL"
         if not await run(f"{owner} WHERE feed = %s", name):
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
