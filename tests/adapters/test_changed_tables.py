@@ -105,3 +105,23 @@ def test_a_table_that_came_in_while_a_resync_waited_for_an_answer(rig: Rig) -> N
     assert (done := tidelock("edit", path, path, "--apply")).code == 0, done
     Process(words, rig.output).wait(SECONDS)
     assert (count(rig, "one"), count(rig, "two"), count(rig, "part")) == (20, 20, 10)
+
+
+def test_a_filter_that_was_wider_once_has_its_rows_copied_anew(rig: Rig) -> None:
+    """What came while it was wider has not changed since it was narrowed: to keep it would show older values for good.
+    """
+    former, wider = rules(rig, one="", part="id < 10"), rules(rig, one="", part="id < 10 OR id > 14")
+    rig.at_source("UPDATE part SET v = concat('v', id)")
+    for wanted in (wider, former, wider):
+        before = rig.rules
+        rig.rules = wanted
+        new = rig.feed.rename(rig.folder / "new.yaml")
+        rig.rules = before
+        assert (done := tidelock("edit", str(rig.feed), str(new), "--apply")).code == 0, done
+        rig.rules = wanted
+        rig.catch_up()
+        if wanted is former:
+            rig.at_source("UPDATE part SET v = 'later' WHERE id = 15", "DELETE FROM part WHERE id = 16")
+            rig.catch_up()
+    found = rig.rows(f"SELECT id::text, v FROM {rig.schema}.part WHERE id IN (15, 16, 17) ORDER BY id")
+    assert found == [("15", "later"), ("17", "v17")]
