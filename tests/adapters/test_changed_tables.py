@@ -125,3 +125,32 @@ def test_a_filter_that_was_wider_once_has_its_rows_copied_anew(rig: Rig) -> None
             rig.catch_up()
     found = rig.rows(f"SELECT id::text, v FROM {rig.schema}.part WHERE id IN (15, 16, 17) ORDER BY id")
     assert found == [("15", "later"), ("17", "v17")]
+
+
+def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
+    """Nobody reads its chunks any more: the copy ends, and once it comes in again it is copied anew."""
+    rig = make_rig(mariadb, postgres, "amid", start="copy", copy={"existing": "replace"})
+    for table in ("one", "two"):
+        rig.table(table, "id int PRIMARY KEY, v varchar(20)")
+        rig.at_source(f"INSERT INTO {table} SELECT seq, 'first' FROM seq_1_to_20")
+    rig.at_target(
+        "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NEW; END'",
+        "CREATE TRIGGER held BEFORE INSERT ON two FOR EACH ROW EXECUTE FUNCTION held()",
+        "SELECT pg_advisory_lock(4711)",
+    )
+    chunks = f"SELECT 1 FROM tidelock.tidelock_chunks WHERE feed = '{rig.name}' AND table_name = 'two'"
+    assert rig.command("init", "--apply").code == 0
+    run = rig.run()
+    until(lambda: len(rig.rows(chunks)) == 1, "the beginning of the copy")
+    run.kill()
+    rig.at_target("SELECT pg_advisory_unlock(4711)")
+    rig.rules = rules(rig, one="")
+    rig.catch_up()
+    assert f"the copy of {rig.schema}.two ends unfinished" in rig.said()
+    rig.at_source("UPDATE two SET v = 'later' WHERE id < 10")
+    rig.catch_up()
+    assert tidelock("add-table", str(rig.feed), f"{rig.schema}.two", "--apply").code == 0
+    rig.rules = rules(rig, one="", two="")
+    rig.catch_up()
+    rig.assert_exact()
