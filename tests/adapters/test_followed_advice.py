@@ -116,22 +116,28 @@ def statement(hint: str, begins: str) -> str:
     return found[0].rstrip(";")
 
 
-@pytest.mark.parametrize("harm", ["dropped", "narrowed"])
+HARMS = {"dropped": "has no publication", "narrowed": "leaves changes out", "made anew": "had no publication where"}
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_publication(
     harm: str, postgres_source: Postgres, postgres: Postgres, make_rig: Callable[..., Rig]
 ) -> None:
-    """It was dropped, or publishes no deletes any more."""
+    """It was dropped, maybe for a while, or publishes no deletes any more."""
     rig = made(make_rig, postgres_source, postgres, "publication")
     insert(rig, 1, 10)
     rig.catch_up()
     ((name,),) = postgres_source.execute("SELECT pubname::text FROM pg_publication", database=rig.schema)
     rig.at_source(
-        f'DROP PUBLICATION "{name}"' if harm == "dropped" else f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')"
+        f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')" if harm == "narrowed" else f'DROP PUBLICATION "{name}"'
     )
     rig.at_source("DELETE FROM item WHERE id < 4", "UPDATE item SET name = 'x' WHERE id = 5")
     insert(rig, 11, 20)
-    hint = advice(rig, "has no publication" if harm == "dropped" else "leaves changes out")
-    rig.at_source(statement(hint, "CREATE PUBLICATION" if harm == "dropped" else "ALTER PUBLICATION"))
+    if harm == "made anew":
+        rig.at_source(f'CREATE PUBLICATION "{name}" FOR TABLE item WITH (publish_via_partition_root = true)')
+    hint = advice(rig, HARMS[harm])
+    if harm != "made anew":
+        rig.at_source(statement(hint, "CREATE PUBLICATION" if harm == "dropped" else "ALTER PUBLICATION"))
     insert(rig, 21, 30)
     said = rig.command("resync", "@", "--yes")
     assert said.code == 0, said
