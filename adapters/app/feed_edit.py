@@ -103,8 +103,9 @@ def _read(text: str, path: Path, named: str) -> Feed:
 
 
 async def carry_out(edit: FeedEdit) -> None:
-    """Makes what the new file needs, asks for the copies, and replaces the file.  Raises CannotRun, StatementFailed,
-    SourceError, TargetError, LogError; then the file is the one of before."""
+    """Makes what the new file needs, asks for the copies, and replaces the file, of which another edit of it sees all
+    or nothing.  Raises CannotRun, StatementFailed, SourceError, TargetError, LogError; then the file is the one of
+    before, unless the target was lost behind all of it."""
     _refuse(edit)
     await _leave_to_others(edit)
     if edit.keeps_books:
@@ -115,13 +116,26 @@ async def carry_out(edit: FeedEdit) -> None:
     asked = edit.change.copies
     if asked:
         await _can_be_copied(edit.new, {edit.new.target_name(name): mode == "keep" for name, mode in asked.items()})
-    if edit.keeps_books:
-        async with tables_lock(edit.new), books(edit.new) as book:
-            await _leave_to_others(edit)
-            mapping = TableMappings(rules_of(edit.new), edit.new.schema)
-            await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
+    if not edit.keeps_books:
+        _replace(edit)
+        return
+    async with tables_lock(edit.new), books(edit.new) as book:
+        await _leave_to_others(edit)
+        _require_unchanged(edit)
+        mapping = TableMappings(rules_of(edit.new), edit.new.schema)
+        await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
+        _replace(edit)
+
+
+def _require_unchanged(edit: FeedEdit) -> None:
+    """Raises CannotRun where the file is another one by now."""
     if loader.text_of(edit.path) != edit.was:
         raise _refused("changed", f"{edit.path} was changed by somebody else meanwhile", "Look at it, then try again")
+
+
+def _replace(edit: FeedEdit) -> None:
+    """Replaces the file.  Raises CannotRun."""
+    _require_unchanged(edit)
     try:
         replace_file(edit.path, edit.text)
     except OSError as problem:

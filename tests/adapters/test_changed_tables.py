@@ -11,8 +11,10 @@ import pytest
 from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, Postgres
 from bench.harness.tidelock import Process
-from tidelock.adapters.app import resync
+from tidelock.adapters.app import feed_edit, resync
 from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.rule_text import with_rule
+from tidelock.adapters.ports.target_inspection import CannotRun
 
 REFUSED = 1
 SECONDS = 60.0
@@ -125,6 +127,18 @@ def test_a_filter_that_was_wider_once_has_its_rows_copied_anew(rig: Rig) -> None
             rig.catch_up()
     found = rig.rows(f"SELECT id::text, v FROM {rig.schema}.part WHERE id IN (15, 16, 17) ORDER BY id")
     assert found == [("15", "later"), ("17", "v17")]
+
+
+def test_of_two_edits_of_one_file_the_second_changes_nothing(rig: Rig) -> None:
+    path = rig.feed
+    text = path.read_text()
+    more = [text.replace("id < 10", "id < 10 OR id = 15"), with_rule(text, {"source": f"{rig.schema}.two"})]
+    first, second = (asyncio.run(feed_edit.plan(path, one, "the new file")) for one in more)
+    asyncio.run(feed_edit.carry_out(first))
+    with pytest.raises(CannotRun, match="was changed by somebody else meanwhile"):
+        asyncio.run(feed_edit.carry_out(second))
+    Process(["run", str(path), "--until-caught-up"], rig.output).wait(SECONDS)
+    assert (count(rig, "two"), count(rig, "part")) == (0, 11)
 
 
 def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
