@@ -174,3 +174,23 @@ def test_a_table_that_gets_a_replica_identity(
     rig.at_source("DELETE FROM bare WHERE v = 2")
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.proof
+def test_a_target_that_keeps_names_in_lower_case(
+    mariadb: MariaDb, make_mariadb: Callable[..., MariaDb], make_rig: Callable[..., Rig]
+) -> None:
+    """`init` would make the table under another name, again and again: the check names the rule that helps."""
+    rig = make_rig(mariadb, make_mariadb(extra=["--lower-case-table-names=1"]), "folds")
+    rig.start_at = rig.here()
+    rig.at_source("CREATE TABLE Item (id int PRIMARY KEY, v int)", "INSERT INTO Item VALUES (1, 1), (2, 2)")
+    assert rig.command("init", "--apply").code == 0
+    said = rig.command("check", "--json").json
+    (hint,) = [one["hint"] for one in said["findings"] if one["kind"] == "target-folds"]
+    (target,) = re.findall(r"`target: (\S+)`", hint)
+    rig.rules = [{"source": f"{rig.schema}.Item", "target": target}]
+    rig.catch_up()
+    assert rig.rows("SELECT concat(id, ''), concat(v, '') FROM item ORDER BY 1") == [("1", "1"), ("2", "2")]
+    rig.at_source("TRUNCATE TABLE Item", "INSERT INTO Item VALUES (5, 5)")
+    rig.catch_up()
+    assert rig.rows("SELECT concat(id, '') FROM item") == [("5",)]
