@@ -23,7 +23,7 @@ from tidelock.adapters.checks.changed_tables import at_source
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.checks.same_tables import check_more_tables
 from tidelock.adapters.config import loader
-from tidelock.adapters.config.feed import ConfigError, Feed
+from tidelock.adapters.config.feed import ConfigError, Feed, TableRule
 from tidelock.adapters.config.feed_change import FeedChange, difference
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import held_copies, known_tables
@@ -82,10 +82,10 @@ async def plan(path: Path, text: str, named: str, *, copies: bool = True, keep: 
     edit = FeedEdit(path, was, text, former, new, change)
     if change.refused:
         return edit
-    begun, run, former = await _stands(former)
+    begun, run, former, earlier = await _stands(former)
     there = await asyncio.to_thread(at_source, former, new)
     hive = former.target_url.scheme == "hive"
-    change = difference(former, new, there, begun=begun, copies=copies and not hive, keep=keep)
+    change = difference(former, new, there, begun=begun, copies=copies and not hive, keep=keep, earlier=earlier)
     needs = any(one.what in ("comes in", "other target", "columns") for one in change.tables)
     statements = await prepare(new, False) if needs and not hive else []
     return msgspec.structs.replace(
@@ -103,8 +103,9 @@ def _read(text: str, path: Path, named: str) -> Feed:
 
 
 async def carry_out(edit: FeedEdit) -> None:
-    """Makes what the new file needs, asks for the copies, and replaces the file.  Raises CannotRun, StatementFailed,
-    SourceError, TargetError, LogError; then the file is the one of before."""
+    """Makes what the new file needs, asks for the copies, and replaces the file, of which another edit of it sees all
+    or nothing.  Raises CannotRun, StatementFailed, SourceError, TargetError, LogError; then the file is the one of
+    before, unless the target was lost behind all of it."""
     _refuse(edit)
     await _leave_to_others(edit)
     if edit.keeps_books:
@@ -115,13 +116,26 @@ async def carry_out(edit: FeedEdit) -> None:
     asked = edit.change.copies
     if asked:
         await _can_be_copied(edit.new, {edit.new.target_name(name): mode == "keep" for name, mode in asked.items()})
-    if edit.keeps_books:
-        async with tables_lock(edit.new), books(edit.new) as book:
-            await _leave_to_others(edit)
-            mapping = TableMappings(rules_of(edit.new), edit.new.schema)
-            await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
+    if not edit.keeps_books:
+        _replace(edit)
+        return
+    async with tables_lock(edit.new), books(edit.new) as book:
+        await _leave_to_others(edit)
+        _require_unchanged(edit)
+        mapping = TableMappings(rules_of(edit.new), edit.new.schema)
+        await held_copies.hold(book, mapping, asked, edit.change.targets, edit.former)
+        _replace(edit)
+
+
+def _require_unchanged(edit: FeedEdit) -> None:
+    """Raises CannotRun where the file is another one by now."""
     if loader.text_of(edit.path) != edit.was:
         raise _refused("changed", f"{edit.path} was changed by somebody else meanwhile", "Look at it, then try again")
+
+
+def _replace(edit: FeedEdit) -> None:
+    """Replaces the file.  Raises CannotRun."""
+    _require_unchanged(edit)
     try:
         replace_file(edit.path, edit.text)
     except OSError as problem:
@@ -162,17 +176,18 @@ async def run_of(feed: Feed) -> Run | None:
         return run if run is not None and run.alive else None
 
 
-async def _stands(feed: Feed) -> tuple[bool, Run | None, Feed]:
-    """Returns whether the feed has begun, the run that is alive, and the feed with the tables that it last ran with,
-    where its file was changed by hand since."""
+async def _stands(feed: Feed) -> tuple[bool, Run | None, Feed, tuple[TableRule, ...]]:
+    """Returns whether the feed has begun, the run that is alive, the feed with the tables that it last ran with, where
+    its file was changed by hand since, and the rules of before those."""
     if feed.target_url.scheme == "hive":
-        return True, None, feed
+        return True, None, feed, ()
     async with session(feed.target_url) as target:
         if (await look(target, feed.schema, tables_of(feed))).everything:
-            return False, None, feed
+            return False, None, feed, ()
         book = Books(feed, target)
         begun, former = bool(await book.checkpoints()), await known_tables.former(book)
-    return begun, await run_of(feed), former
+        earlier = await known_tables.earlier(book)
+    return begun, await run_of(feed), former, earlier
 
 
 # ---------------------------------------------------------------------- what would keep it from being done

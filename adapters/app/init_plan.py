@@ -89,7 +89,7 @@ async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Fi
     made = [name for name in dict.fromkeys((*wanted, *to_come, *single)) if name not in there]
     details = await target.details(wanted)
     of_tables = [f for d in details.values() for f in d.findings if f.kind == "target-grant"]
-    return [*of_tables, *await target.making(made)]
+    return [*of_tables, *(f for f in await target.making(made) if f.kind == "target-grant")]
 
 
 async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:

@@ -9,6 +9,9 @@ without it.  So after a crash at any moment the next run finds either the old pl
 the new one with the requests.  A copy removes its requests in the transaction that empties the tables and stores how
 they are split.  At no moment does the feed look caught up over the hole.
 
+The tables that are copied are those of the file as it was read.  They are kept as what the feed has run with: where the
+file takes more by now, the next run is refused (`checks.changed_tables`), as copies that were held for it are gone.
+
 The epoch rises in the same transaction, which shuts out a run that was overlooked.  The rest of the bookkeeping is
 about a history that ends here and is removed: receipts would cover transactions of a new log that have old numbers, a
 statement that an operator passed could be another one, chunks and failed rows are of rows that are replaced.
@@ -17,7 +20,7 @@ Whatever would keep the copy from beginning is looked for first, because a feed 
 nothing.
 
 *Workers over Kafka* must have ended: Kafka says whether its group has members.  Their log ends before the hole too, so
-both topics are removed first, and then the feed moves as a whole: the next worker finds no plan, and one place with the
+both topics are removed, and then the feed moves as a whole: the next worker finds no plan, and one place with the
 requests for the copy.  A resync that ends in between leaves a feed without a log at its old places, to be resynced
 again.  A worker that begins in between makes the move fail: the epochs are not those that were seen.
 """
@@ -39,6 +42,7 @@ from tidelock.adapters.checks.source import sees_all
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.operator import known_tables
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.first_place import kept
@@ -107,15 +111,12 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
 
 
 async def begin(feed: Feed, resync: Resync) -> None:
-    """Moves the feed's place and queues the copy, in one transaction; of workers, their log is removed before.
+    """Moves the feed's place and queues the copy, in one transaction; of workers, their log is removed in it.
 
-    Raises TargetError, and LogError: then the feed stands where it stood, and workers may have lost their log.
+    From the look at the owners on nobody can take the feed over: what is undone at the source, the slot that the feed
+    stands on, is undone behind it.  Raises TargetError, where the feed stands where it stood; SourceError, LogError,
+    where it does too, and may have lost its slot or its log.
     """
-    if feed.log_url is not None:
-        from tidelock.adapters.kafka.removal import remove
-
-        await remove(feed.log_url, feed.name)
-    beginning = await kept(feed, await asyncio.to_thread(overview_of, feed), resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -127,6 +128,11 @@ async def begin(feed: Feed, resync: Resync) -> None:
                 f"feed {name} was taken over meanwhile, so it was not moved",
                 "End that run or worker, then resync again",
             )
+        if feed.log_url is not None:
+            from tidelock.adapters.kafka.removal import remove
+
+            await remove(feed.log_url, feed.name)
+        beginning = await kept(feed, await asyncio.to_thread(overview_of, feed), resync.place)
         owner = f"UPDATE {book.table('tidelock_owner')} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL"
         if not await run(f"{owner} WHERE feed = %s", name):
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
@@ -136,6 +142,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
         await begin_anew(book, beginning.forms)
+        await known_tables.begin_anew(book)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
         now = time.time_ns() // 1000
         for ordinal, wanted in enumerate(resync.tables, now):

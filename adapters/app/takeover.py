@@ -14,7 +14,7 @@ from tidelock.adapters.checks.same_tables import takes_alone
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import held_copies, known_tables, start_copy
 from tidelock.adapters.operator.adoption import adopted
-from tidelock.adapters.operator.copies import resync_pending
+from tidelock.adapters.operator.copies import resync_pending, without_left
 from tidelock.adapters.operator.first_place import place_to_begin
 from tidelock.adapters.operator.kept_forms import KeptForms
 from tidelock.adapters.operator.store import Books
@@ -65,8 +65,9 @@ async def take_over(
             book = Books(feed, target)
             await known_tables.keep(book, taken.epoch)
             await held_copies.release(book, mapping, source.tables, tell)
+            chunks = await without_left(book, taken.epoch, taken.chunks, tell)
             essential = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
             if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
                 tell(FORMS_UNKNOWN)
         checkpoint = await adopted(feed, sink, taken, start, tell)
-    return Takeover(msgspec.structs.replace(taken, checkpoint=checkpoint), forms, essential)
+    return Takeover(msgspec.structs.replace(taken, checkpoint=checkpoint, chunks=chunks), forms, essential)

@@ -15,6 +15,7 @@ from tidelock.engine.model.records import TableName
 Copied: TypeAlias = Literal["", "copy", "keep"]
 TableEvent: TypeAlias = Literal["comes in", "goes", "other target", "columns", "filter", "settings"]
 
+_WITHIN: Final = (FilterChange.SAME, FilterChange.WIDER)
 _NEXT: Final = "holds from the next run on"
 _MEANS: Final = {
     "start": "nothing for a feed that has begun: it goes on where it stands",
@@ -117,10 +118,12 @@ def difference(
     begun: bool = True,
     copies: bool = True,
     keep: bool = False,
+    earlier: Sequence[TableRule] = (),
 ) -> FeedChange:
     """Returns the difference.  `there`: the tables at the source that either takes.  `begun`: the feed has a place in
-    the log.  `copies`: rows are copied that are not at the target.  `keep`: what the target holds of them stays."""
-    tables = [_table(former, new, name, columns) for name, columns in sorted(there.items())]
+    the log.  `copies`: rows are copied that are not at the target.  `keep`: what the target holds of them stays.
+    `earlier`: rules of before the former ones."""
+    tables = [_table(former, new, name, columns, earlier) for name, columns in sorted(there.items())]
     changed = [_copied(one, begun=begun, copies=copies, keep=keep) for one in tables if one is not None]
     rules = {rule.source for rule in former.tables}
     unmatched = [
@@ -134,7 +137,9 @@ def difference(
 # ---------------------------------------------------------------------- tables
 
 
-def _table(former: Feed, new: Feed, name: TableName, columns: SourceColumns) -> TableChange | None:
+def _table(
+    former: Feed, new: Feed, name: TableName, columns: SourceColumns, earlier: Sequence[TableRule]
+) -> TableChange | None:
     old, rule = former.select(name), new.select(name)
     if old is None and rule is None:
         return None
@@ -149,7 +154,12 @@ def _table(former: Feed, new: Feed, name: TableName, columns: SourceColumns) -> 
     if former.target_name(name) != new.target_name(name):
         means = f"rows at {former.target_name(name)} stay and change no more; all are copied"
         return TableChange(*words, "other target", str(former.target_name(name)), target, means, "copy")
-    return _columns(words, old, rule, columns) or _filter(words, old, rule, columns) or _settings(words, old, rule)
+    before = [one.where for one in earlier if one.matches(name)]
+    return (
+        _columns(words, old, rule, columns)
+        or _filter(words, old, rule, columns, before)
+        or _settings(words, old, rule)
+    )
 
 
 def _columns(words: tuple[str, str], old: TableRule, rule: TableRule, columns: SourceColumns) -> TableChange | None:
@@ -165,12 +175,17 @@ def _columns(words: tuple[str, str], old: TableRule, rule: TableRule, columns: S
     return TableChange(*words, "columns", *shown, "; ".join(told), "copy" if come or old.where != rule.where else "")
 
 
-def _filter(words: tuple[str, str], old: TableRule, rule: TableRule, columns: SourceColumns) -> TableChange | None:
+def _filter(
+    words: tuple[str, str], old: TableRule, rule: TableRule, columns: SourceColumns, earlier: Sequence[str]
+) -> TableChange | None:
     change = compared(old.where, rule.where)
     if change is FilterChange.SAME:
         return None
     copy: Copied = ""
     match change:
+        case FilterChange.WIDER if not all(compared(one, old.where) in _WITHIN for one in earlier):
+            means = "wider, as it was once: what came then is as it was, so all rows are copied anew"
+            copy = "copy"
         case FilterChange.WIDER if columns.keyed:
             means, copy = "wider: rows that never came are copied, those at the target stay", "keep"
         case FilterChange.NARROWER:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -12,9 +12,11 @@ from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.stamps import refuse_copies
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.staging import HELD, LEFT, staged_prefix
+from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.protocol.events import Copied
 
 Mode: TypeAlias = Literal["copy", "fill", "keep", "repair", "resync"]
 _AT_ONCE = 1000  # requests in one statement: PostgreSQL takes 65,535 arguments
@@ -92,6 +94,28 @@ async def change_fills(book: Books, mode: Mode) -> None:
     wanted = f"UPDATE {book.table('tidelock_wanted')} SET mode = %s {_THIS} AND mode = 'fill'"
     await book.session.execute(wanted, mode, book.feed.name)
     await book.session.execute("COMMIT")
+
+
+async def without_left(
+    book: Books, epoch: int, begun: Sequence[Copied], tell: Callable[[str], None]
+) -> tuple[Copied, ...]:
+    """Ends copies that have begun of tables which no rule of the feed names any more, for the run of this epoch: nobody
+    would read their chunks, and the feed would wait for them for ever.  Returns the others.  Raises TargetError."""
+    patterns = [Pattern.of(rule.target or rule.source) for rule in book.feed.tables]
+    left = [
+        one.split.table
+        for one in begun
+        if len(one.merged) < one.split.chunks and not any(pattern.matches(one.split.table) for pattern in patterns)
+    ]
+    for table in left:
+        await book.session.execute(
+            f"DELETE FROM {book.table('tidelock_chunks')} {_THIS} AND grp = 0 AND table_schema = %s "
+            "AND table_name = %s "
+            f"AND EXISTS (SELECT 1 FROM {book.table('tidelock_owner')} {_THIS} AND grp = 0 AND epoch = %s)",
+            book.feed.name, table.schema, table.table, book.feed.name, epoch,
+        )  # fmt: skip
+        tell(f"the copy of {table} ends unfinished, as `tables` names it no more: the target has a part of its rows")
+    return tuple(one for one in begun if one.split.table not in left)
 
 
 async def staged_tables(book: Books, groups: Iterable[int] = (0,)) -> dict[str, int]:

@@ -24,10 +24,19 @@ _MINE: Final = "WHERE feed = %s AND grp = 0"
 
 
 class Known(msgspec.Struct, frozen=True):
-    """`ran`: the rules of the last run.  `accepted`: those that may run next; () for none."""
+    """`ran`: the rules of the last run.  `accepted`: those that may run next; () for none.  `earlier`: others that it
+    has run with: of rows that they alone took, the target may hold what they were then.
+    """
 
     ran: tuple[TableRule, ...]
     accepted: tuple[TableRule, ...] = ()
+    earlier: tuple[TableRule, ...] = ()
+
+    def then(self, tables: tuple[TableRule, ...]) -> Known:
+        """Returns what is kept once it has run with these."""
+        former = (*self.earlier, *(rule for rule in self.ran if rule not in self.earlier))
+        earlier = tuple(rule for rule in former if rule not in tables)
+        return Known(tables, self.accepted if self.accepted != tables else (), earlier)
 
 
 _KNOWN: Final = msgspec.json.Decoder(Known)
@@ -61,8 +70,7 @@ async def keep(book: Books, epoch: int, group: int = 0) -> None:
     """Keeps the rules of the run that has the feed by this epoch, or of the coordinator, whose `group` it is.  Others
     stay accepted.  Raises TargetError."""
     known, tables = (await _kept(book)).get(group), book.feed.tables
-    accepted = known.accepted if known is not None and known.accepted != tables else ()
-    if known != (kept := Known(tables, accepted)):
+    if known != (kept := known.then(tables) if known is not None else Known(tables)):
         update = f"UPDATE {book.table(_OWNER)} SET rules = %s WHERE feed = %s AND grp = %s AND epoch = %s"
         await book.session.execute(update, _spelled(kept), book.feed.name, group, epoch)
 
@@ -73,9 +81,17 @@ async def accept(book: Books, former: Feed) -> None:
     if "rules" in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
         return  # an older version made the bookkeeping, so nothing is compared
     known = await read(book)
-    accepted = Known(known.ran if known else former.tables, book.feed.tables)
+    accepted = msgspec.structs.replace(known or Known(former.tables), accepted=book.feed.tables)
     update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE}"
     await book.session.execute(update, _spelled(accepted), book.feed.name)
+
+
+async def begin_anew(book: Books) -> None:
+    """Notes that the feed goes on with rows of the book's rules alone, which are all copied: copies that were held for
+    another file are gone.  The caller's transaction.  Raises TargetError."""
+    if "rules" not in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
+        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND rules IS NOT NULL"
+        await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name)
 
 
 async def former(book: Books) -> Feed:
@@ -85,6 +101,14 @@ async def former(book: Books) -> Feed:
     if known is None or book.feed.tables in (known.ran, known.accepted):
         return book.feed
     return msgspec.structs.replace(book.feed, tables=known.ran)
+
+
+async def earlier(book: Books) -> tuple[TableRule, ...]:
+    """Returns the rules that the book's feed has run with before those of `former`.  Raises TargetError."""
+    known = await read(book)
+    if known is None:
+        return ()
+    return known.earlier if book.feed.tables != known.accepted else (*known.earlier, *known.ran)
 
 
 def _spelled(known: Known) -> str:

@@ -6,7 +6,7 @@ too; and the target may have been put back from a backup since its groups have t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.bookkeeping.tables import quote
@@ -19,7 +19,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.wiring.session import session
 from tidelock.engine.model.lineage import server_of
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.group_reports import FeedState
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
 
 class StrangeTarget(TargetError):
@@ -75,13 +75,13 @@ def ahead(state: FeedState | None, checkpoint: Position) -> bool:
     )
 
 
-def put_back(seen: SeenControl, places: Mapping[int, Position]) -> bool:
-    """Tells whether a group has told of a checkpoint behind the one that the target holds (`places`): the target was
-    put back to an older state since.
+def put_back(reports: Iterable[GroupReport], places: Mapping[int, Position]) -> bool:
+    """Tells whether a group has told of a checkpoint behind the one that the target holds: the target was put back to
+    an older state since.  `places`: of the groups, read later than the reports.
     """
     return any(
         report.group in places
         and server_of(places[report.group].proof) == server_of(report.checkpoint.proof)
         and places[report.group].order < report.checkpoint.order
-        for report in seen.groups.values()
+        for report in reports
     )

@@ -79,7 +79,9 @@ class CoordinatorTakeover:
             await topics.ensure(self._feed.log_url, self._feed.name, loss.plan.partitions if loss is not None else 1)
         taken, start, reset = await self._fence()
         seen = await control.read(self._feed)
-        if seen.plan is not None and (reset or put_back(seen, await places_of(self._feed, seen.plan))):
+        if seen.plan is not None and (
+            reset or put_back(seen.groups.values(), await places_of(self._feed, seen.plan))
+        ):
             again = await self._older_target(seen, seen.plan, again=again or lost_for_good is not None)
         if seen.plan is not None:  # whoever stored it may have died before the copies followed
             await follow_plan(self._feed, seen.plan, taken.epoch, await self._still_leaving(seen.plan))
@@ -124,7 +126,12 @@ class CoordinatorTakeover:
             self._feed.name,
             back.least,
         )
-        seen.state, seen.groups = None, {}
+        for report in seen.groups.values():  # owners of before still tell of what is no more, or would write
+            await raise_epoch(self._feed, report.group, report.epoch + 1)
+        seen.state, seen.groups = None, {
+            group: _standing(group, place, seen.groups[group].epoch + 1 if group in seen.groups else 0)
+            for group, place in back.places.items()
+        }
         return again or not back.obstacle
 
     async def _fence(self) -> tuple[TakenOver, Position, bool]:
@@ -189,7 +196,7 @@ class CoordinatorTakeover:
             return list(seen.groups.values())
         places = await places_of(self._feed, seen.plan)
         unheard = [
-            GroupReport(group=group, epoch=0, worker="", state="", resolved=place, checkpoint=place)
+            _standing(group, place)
             for group, place in places.items()
             if group not in seen.groups
         ]
@@ -199,3 +206,8 @@ class CoordinatorTakeover:
             if one.group in places
         ]
         return [*told, *unheard]
+
+
+def _standing(group: int, place: Position, epoch: int = 0) -> GroupReport:
+    """Returns what a group would report whose owner, of this epoch at least, has told nothing yet."""
+    return GroupReport(group=group, epoch=epoch, worker="", state="", resolved=place, checkpoint=place)

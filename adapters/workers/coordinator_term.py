@@ -16,11 +16,12 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, News, SoleWriter
+from tidelock.adapters.operator.known_target import put_back
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.runtime import long_statement
 from tidelock.adapters.workers.copy_homes import follow_plan
-from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log
+from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log, places_of
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_forms import PublisherForms
 from tidelock.adapters.workers.publishing import Publishing
@@ -218,7 +219,8 @@ class CoordinatorTerm:
                 await self._publishing.go_on(effect)
 
     async def _look_after_log(self) -> None:
-        """Looks every few seconds whether the changes topic is still there: clients only wait for one that is gone.
+        """Looks every few seconds whether the changes topic is still there, as clients only wait for one that is gone;
+        and whether the target holds what groups have told: where it does not, they wait for a coordinator to know it.
 
         It looks at once where a group finds nothing that follows its place.
         """
@@ -233,6 +235,8 @@ class CoordinatorTerm:
                 found = await lost_log(self._feed) or await self._cut_off(plan)
                 if found is not None and not isinstance(self._machine.state, Halted):
                     self.lose(found)
+                elif put_back(self._machine.reports, await places_of(self._feed, plan)):
+                    self._displace("the target was put back to an older state; it is taken over anew")
 
     async def _cut_off(self, plan: TablePartitioning) -> LostLog | None:
         """Returns the loss of records that groups had not read, if any has told of it."""

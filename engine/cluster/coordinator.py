@@ -106,6 +106,11 @@ class Coordinator:
         return effects
 
     @property
+    def reports(self) -> tuple[GroupReport, ...]:
+        """The newest report of each group."""
+        return self._progress.newest
+
+    @property
     def _over(self) -> bool:
         return isinstance(self.state, Halted | Ousted)
 

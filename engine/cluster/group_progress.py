@@ -27,6 +27,11 @@ class GroupProgress:
         if known is None or report.epoch >= known.epoch:
             self._newest[report.group] = report
 
+    @property
+    def newest(self) -> tuple[GroupReport, ...]:
+        """The newest report of each group that has one."""
+        return tuple(self._newest.values())
+
     def votes(self, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
         """The votes, group to epoch, once every group of the plan votes for exactly this statement; else None."""
         reports = [self._newest.get(group) for group in range(plan.partitions)]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig, until
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, Postgres
 from bench.harness.tidelock import Process
+from tidelock.adapters.app import feed_edit, resync
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.rule_text import with_rule
+from tidelock.adapters.ports.target_inspection import CannotRun
 
 REFUSED = 1
 SECONDS = 60.0
@@ -88,3 +93,78 @@ def test_a_copy_that_is_queued_brings_the_rows(rig: Rig, tmp_path: Path) -> None
         assert (asked.code(SECONDS), count(rig, "two")) == (0, 20)
     finally:
         asked.kill()
+
+
+def test_a_table_that_came_in_while_a_resync_waited_for_an_answer(rig: Rig) -> None:
+    """The resync copies the tables of the file that it has read, and takes the copy away that was held for another."""
+    planned = asyncio.run(resync.plan(former := load(rig.feed), print))
+    path = str(rig.feed)
+    assert (done := tidelock("add-table", path, f"{rig.schema}.two", "--apply")).code == 0, done
+    asyncio.run(resync.begin(former, planned))
+    words = ["run", path, "--until-caught-up"]
+    assert Process(words, rig.output).code(SECONDS) == REFUSED, rig.said()
+    assert f"rows that are there already would never come: {rig.schema}.two: comes in" in rig.said()
+    assert (done := tidelock("edit", path, path, "--apply")).code == 0, done
+    Process(words, rig.output).wait(SECONDS)
+    assert (count(rig, "one"), count(rig, "two"), count(rig, "part")) == (20, 20, 10)
+
+
+def test_a_filter_that_was_wider_once_has_its_rows_copied_anew(rig: Rig) -> None:
+    """What came while it was wider has not changed since it was narrowed: to keep it would show older values for good.
+    """
+    former, wider = rules(rig, one="", part="id < 10"), rules(rig, one="", part="id < 10 OR id > 14")
+    rig.at_source("UPDATE part SET v = concat('v', id)")
+    for wanted in (wider, former, wider):
+        before = rig.rules
+        rig.rules = wanted
+        new = rig.feed.rename(rig.folder / "new.yaml")
+        rig.rules = before
+        assert (done := tidelock("edit", str(rig.feed), str(new), "--apply")).code == 0, done
+        rig.rules = wanted
+        rig.catch_up()
+        if wanted is former:
+            rig.at_source("UPDATE part SET v = 'later' WHERE id = 15", "DELETE FROM part WHERE id = 16")
+            rig.catch_up()
+    found = rig.rows(f"SELECT id::text, v FROM {rig.schema}.part WHERE id IN (15, 16, 17) ORDER BY id")
+    assert found == [("15", "later"), ("17", "v17")]
+
+
+def test_of_two_edits_of_one_file_the_second_changes_nothing(rig: Rig) -> None:
+    path = rig.feed
+    text = path.read_text()
+    more = [text.replace("id < 10", "id < 10 OR id = 15"), with_rule(text, {"source": f"{rig.schema}.two"})]
+    first, second = (asyncio.run(feed_edit.plan(path, one, "the new file")) for one in more)
+    asyncio.run(feed_edit.carry_out(first))
+    with pytest.raises(CannotRun, match="was changed by somebody else meanwhile"):
+        asyncio.run(feed_edit.carry_out(second))
+    Process(["run", str(path), "--until-caught-up"], rig.output).wait(SECONDS)
+    assert (count(rig, "two"), count(rig, "part")) == (0, 11)
+
+
+def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
+    """Nobody reads its chunks any more: the copy ends, and once it comes in again it is copied anew."""
+    rig = make_rig(mariadb, postgres, "amid", start="copy", copy={"existing": "replace"})
+    for table in ("one", "two"):
+        rig.table(table, "id int PRIMARY KEY, v varchar(20)")
+        rig.at_source(f"INSERT INTO {table} SELECT seq, 'first' FROM seq_1_to_20")
+    rig.at_target(
+        "CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NEW; END'",
+        "CREATE TRIGGER held BEFORE INSERT ON two FOR EACH ROW EXECUTE FUNCTION held()",
+        "SELECT pg_advisory_lock(4711)",
+    )
+    chunks = f"SELECT 1 FROM tidelock.tidelock_chunks WHERE feed = '{rig.name}' AND table_name = 'two'"
+    assert rig.command("init", "--apply").code == 0
+    run = rig.run()
+    until(lambda: len(rig.rows(chunks)) == 1, "the beginning of the copy")
+    run.kill()
+    rig.at_target("SELECT pg_advisory_unlock(4711)")
+    rig.rules = rules(rig, one="")
+    rig.catch_up()
+    assert f"the copy of {rig.schema}.two ends unfinished" in rig.said()
+    rig.at_source("UPDATE two SET v = 'later' WHERE id < 10")
+    rig.catch_up()
+    assert tidelock("add-table", str(rig.feed), f"{rig.schema}.two", "--apply").code == 0
+    rig.rules = rules(rig, one="", two="")
+    rig.catch_up()
+    rig.assert_exact()

@@ -116,22 +116,28 @@ def statement(hint: str, begins: str) -> str:
     return found[0].rstrip(";")
 
 
-@pytest.mark.parametrize("harm", ["dropped", "narrowed"])
+HARMS = {"dropped": "has no publication", "narrowed": "leaves changes out", "made anew": "had no publication where"}
+
+
+@pytest.mark.parametrize("harm", HARMS)
 def test_a_publication(
     harm: str, postgres_source: Postgres, postgres: Postgres, make_rig: Callable[..., Rig]
 ) -> None:
-    """It was dropped, or publishes no deletes any more."""
+    """It was dropped, maybe for a while, or publishes no deletes any more."""
     rig = made(make_rig, postgres_source, postgres, "publication")
     insert(rig, 1, 10)
     rig.catch_up()
     ((name,),) = postgres_source.execute("SELECT pubname::text FROM pg_publication", database=rig.schema)
     rig.at_source(
-        f'DROP PUBLICATION "{name}"' if harm == "dropped" else f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')"
+        f"ALTER PUBLICATION \"{name}\" SET (publish = 'insert')" if harm == "narrowed" else f'DROP PUBLICATION "{name}"'
     )
     rig.at_source("DELETE FROM item WHERE id < 4", "UPDATE item SET name = 'x' WHERE id = 5")
     insert(rig, 11, 20)
-    hint = advice(rig, "has no publication" if harm == "dropped" else "leaves changes out")
-    rig.at_source(statement(hint, "CREATE PUBLICATION" if harm == "dropped" else "ALTER PUBLICATION"))
+    if harm == "made anew":
+        rig.at_source(f'CREATE PUBLICATION "{name}" FOR TABLE item WITH (publish_via_partition_root = true)')
+    hint = advice(rig, HARMS[harm])
+    if harm != "made anew":
+        rig.at_source(statement(hint, "CREATE PUBLICATION" if harm == "dropped" else "ALTER PUBLICATION"))
     insert(rig, 21, 30)
     said = rig.command("resync", "@", "--yes")
     assert said.code == 0, said
@@ -168,3 +174,23 @@ def test_a_table_that_gets_a_replica_identity(
     rig.at_source("DELETE FROM bare WHERE v = 2")
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.proof
+def test_a_target_that_keeps_names_in_lower_case(
+    mariadb: MariaDb, make_mariadb: Callable[..., MariaDb], make_rig: Callable[..., Rig]
+) -> None:
+    """`init` would make the table under another name, again and again: the check names the rule that helps."""
+    rig = make_rig(mariadb, make_mariadb(extra=["--lower-case-table-names=1"]), "folds")
+    rig.start_at = rig.here()
+    rig.at_source("CREATE TABLE Item (id int PRIMARY KEY, v int)", "INSERT INTO Item VALUES (1, 1), (2, 2)")
+    assert rig.command("init", "--apply").code == 0
+    said = rig.command("check", "--json").json
+    (hint,) = [one["hint"] for one in said["findings"] if one["kind"] == "target-folds"]
+    (target,) = re.findall(r"`target: (\S+)`", hint)
+    rig.rules = [{"source": f"{rig.schema}.Item", "target": target}]
+    rig.catch_up()
+    assert rig.rows("SELECT concat(id, ''), concat(v, '') FROM item ORDER BY 1") == [("1", "1"), ("2", "2")]
+    rig.at_source("TRUNCATE TABLE Item", "INSERT INTO Item VALUES (5, 5)")
+    rig.catch_up()
+    assert rig.rows("SELECT concat(id, '') FROM item") == [("5",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,8 +27,10 @@ from tests.adapters.postgres_feed import (
     slot,
     way_out,
 )
+from tidelock.adapters.app import resync
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.slot_name import slot_name
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.adapters.postgres.logical.making import keep_log
 from tidelock.engine.model.records import TableName
@@ -73,6 +76,20 @@ def test_a_slot_that_was_dropped_halts(make_rig: Callable[..., Rig], source: Pos
     assert_halted(rig, "has no slot", "tidelock resync")
     assert count(rig) == 10
     assert rig.source.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = $1", slot_name(rig.name)) == []
+
+
+def test_a_resync_that_another_run_came_before_leaves_the_slot(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    rig = made(make_rig, source, postgres, "late")
+    planned = asyncio.run(resync.plan(load(rig.feed), print))
+    insert(rig, 1, 10)
+    rig.catch_up()
+    insert(rig, 11, 20)
+    with pytest.raises(TargetError, match="was taken over meanwhile"):
+        asyncio.run(resync.begin(load(rig.feed), planned))
+    rig.catch_up()
+    rig.assert_exact()
 
 
 def test_a_slot_without_a_checkpoint_is_made_anew(

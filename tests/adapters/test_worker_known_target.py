@@ -95,6 +95,45 @@ def test_a_target_that_is_put_back(
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize("altered", [False, True], ids=["rows", "a statement and rows"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("maker", ["make_mariadb", "make_postgres"])
+def test_a_target_that_is_put_back_under_workers(
+    maker: str,
+    count: int,
+    altered: bool,
+    mariadb: Server,
+    kafka: Kafka,
+    make_rig: Callable[..., Rig],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    """They found it, and waited for ever for a coordinator who did not know it; nobody ends them here."""
+    rig = make_rig(mariadb, request.getfixturevalue(maker)(), "under", log=kafka.url())
+    two_tables(rig)
+    with Workers(rig, ["w1", "w2"][:count]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        assert set(workers.stop()) == {0}
+        backup = Backup(rig.target, tmp_path)
+        rig.reconnect()
+        workers.start()
+        for number in range(10, 14):
+            change(rig, number)
+            if altered and number == 11:
+                rig.at_source("ALTER TABLE note ADD COLUMN extra int", "UPDATE note SET extra = id")
+            workers.until_caught_up()
+        workers.assert_exact()
+        backup.restore()
+        rig.reconnect()
+        change(rig, 30)
+        workers.until_caught_up()
+        workers.assert_exact()
+        assert "the target was put back to an older state" in workers.said()
+        assert not workers.restarts_of_their_own
+
+
+@pytest.mark.proof
 def test_bookkeeping_that_is_lost(
     mariadb: Server, make_mariadb: Callable[..., Server], kafka: Kafka, make_rig: Callable[..., Rig]
 ) -> None:

@@ -98,10 +98,24 @@ class MySqlTarget:
         return await read_definitions(self._server, names)
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
-        """Find the rights that lack for making and filling tables."""
+        """Find the rights that lack for making and filling tables, and names that the server would make others of."""
         schemas = dict.fromkeys(name.schema for name in names)
         rights = {s: [r for r in _MAKING if not self._grants.on_schema(r, s)] for s in schemas}
-        return [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
+        lacking = [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
+        return [*lacking, *await self._folded(names)]
+
+    async def _folded(self, names: Sequence[TableName]) -> list[Finding]:
+        spelled = [name for name in names if str(name) != str(name).lower()]
+        if not spelled or str((await self._server.ask("SELECT @@lower_case_table_names"))[0][0]) != "1":
+            return []
+        return [
+            error(
+                "target-folds",
+                f"{self._endpoint} keeps names in lower case (lower_case_table_names=1), so no {name} is ever there",
+                f"Give the table a rule of its own with `target: {str(name).lower()}`, before the rule with a pattern",
+            )
+            for name in spelled
+        ]
 
     def _lacks(self, rights: str, place: str) -> Finding:
         return lacking_rights(self.account, rights, place, self._endpoint)

@@ -10,7 +10,7 @@ import time
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidelock.adapters.ports.source_errors import LogGap, SourceError, Unreachable
+from tidelock.adapters.ports.source_errors import LogGap, SourceError, Unreachable, UnsuitableLog
 from tidelock.adapters.postgres.logical.libpq import received_by
 from tidelock.adapters.postgres.logical.light_psycopg import OperationalError, pq
 from tidelock.adapters.postgres.logical.session import Session, lost, refusal
@@ -24,6 +24,7 @@ DATA: Final = 0x77  # w
 KEEPALIVE: Final = 0x6B  # k
 BEGUN_US: Final = 946_684_800_000_000
 """PostgreSQL counts from 2000-01-01, we from 1970."""
+_UNDEFINED: Final = "42704"
 _NO_MORE: Final = -1  # says libpq at the end of the stream; -2 where the connection is broken
 _MOST_AT_ONCE: Final = 2_000  # messages, a millisecond or two of them
 _DATA_HEAD: Final = Struct(">xQQq")
@@ -145,8 +146,19 @@ class Stream:
         except OperationalError as error:
             return lost(self._session.place, str(error))
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
-            return refusal(self._session.place, result)
+            return self._refused(result)
         return Unreachable(f"{self._session.place} ended the stream", "Start a new reader from the last position")
+
+    def _refused(self, result: pq.abc.PGresult) -> SourceError:
+        """Why the server reads its log no further."""
+        error = refusal(self._session.place, result)
+        if getattr(error, "code", "") != _UNDEFINED:  # of all objects it looks for the publication alone
+            return error
+        return UnsuitableLog(
+            f"the feed had no publication where its log is read on: {error.message}",
+            "It was dropped, or had another name: what was changed meanwhile is not in the log. `tidelock check FEED` "
+            f"prints how it is made where it is still missing; then {RESYNC}",
+        )
 
     def _broken(self, said: str) -> SourceError:
         """Why the connection is over: a server that ends a session says so before."""
@@ -155,5 +167,5 @@ class Stream:
         except OperationalError:
             result = None
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
-            return refusal(self._session.place, result)
+            return self._refused(result)
         return lost(self._session.place, said)
