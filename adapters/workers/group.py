@@ -27,7 +27,6 @@ from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.operator.known_target import ahead, raise_epoch, require_known
 from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
-from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.gc_tuning import forget
 from tidelock.adapters.process.way_out import of_workers
@@ -43,6 +42,7 @@ from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.copy_homes import requests_of
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
 from tidelock.adapters.workers.totals import Totals
+from tidelock.adapters.workers.vacant import VacancyNotice
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
@@ -101,7 +101,7 @@ class GroupRunner:
         self._fault: Alarm | None = None  # of the journal, where that is one
         self._past = Totals()  # of lives before the present one
         self._rows_before = 0  # applied by owners before, as they reported
-        self._trouble_told = Complaint(log)
+        self._vacant = VacancyNotice(log, control, str(number), worker)
         self._epoch = 0
         self._log_number = 0  # of the log that is read (`protocol.published_log`)
         self._news = asyncio.Event()
@@ -219,7 +219,7 @@ class GroupRunner:
         shell = self._shell = Shell(
             machine, sink, partition, apply_ddl, journal, copies, of_workers, stays=True, meters=self.meters
         )
-        self._trouble_told.over()
+        await self._vacant.over()
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)
@@ -312,7 +312,7 @@ class GroupRunner:
             log.warning("%s: %s", self, shell.stepped_down.reason)
 
     async def _trouble(self, alarm: Alarm) -> None:
-        self._trouble_told.tell(f"{self} cannot be taken over: {alarm}")
+        await self._vacant.tell(f"{self} cannot be taken over", str(alarm))
         self._alarm = alarm
         await self._rest(AGAIN_SECONDS)
 

@@ -51,6 +51,19 @@ class GroupReport(msgspec.Struct, frozen=True):
     lacks: Position | None = None
 
 
+class Vacancy(msgspec.Struct, frozen=True):
+    """Why a part of the feed has nobody, by the worker that is to have it.  Key `vacant/<part>`.
+
+    `part`: `feed`, which nobody coordinates, or the number of a group.  `why`: what keeps the worker from it, tried
+    again and again; '' once nothing does.  `at_us`: the worker's clock, microseconds since the epoch.
+    """
+
+    part: str
+    worker: str
+    why: str
+    at_us: int
+
+
 class FeedState(msgspec.Struct, frozen=True):
     """State of the whole feed, by its coordinator.  Key `feed`.
 
