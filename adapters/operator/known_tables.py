@@ -20,7 +20,6 @@ from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 
 _OWNER: Final = "tidelock_owner"
-_MINE: Final = "WHERE feed = %s AND grp = 0"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -34,10 +33,12 @@ _KNOWN: Final = msgspec.json.Decoder(Known)
 
 
 async def read(book: Books) -> Known | None:
-    """Returns what an embedded run has kept; None where the feed has not run yet, with an older version alone, or as
-    workers, each with a file of its own.  Raises TargetError."""
+    """Returns what the last run has kept, of workers their coordinator; None where the feed has not run yet, with an
+    older version alone, or as workers and is embedded by now.  Raises TargetError."""
     found = await _kept(book)
-    return found[0] if list(found) == [0] else None
+    if any(group != 0 for group in found) and book.feed.log_url is None:
+        return None
+    return found.get(COORDINATOR if COORDINATOR in found else 0)
 
 
 async def all_of(book: Books) -> tuple[TableRule, ...]:
@@ -74,8 +75,9 @@ async def accept(book: Books, former: Feed) -> None:
         return  # an older version made the bookkeeping, so nothing is compared
     known = await read(book)
     accepted = Known(known.ran if known else former.tables, book.feed.tables)
-    update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE}"
-    await book.session.execute(update, _spelled(accepted), book.feed.name)
+    group = 0 if book.feed.log_url is None else COORDINATOR
+    update = f"UPDATE {book.table(_OWNER)} SET rules = %s WHERE feed = %s AND grp = %s"
+    await book.session.execute(update, _spelled(accepted), book.feed.name, group)
 
 
 async def former(book: Books) -> Feed:

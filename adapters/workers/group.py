@@ -52,7 +52,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, TakenOver
-from tidelock.engine.protocol.group_reports import GroupReport, Statement
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 from tidelock.engine.protocol.published_log import PublishedLog
 
 log = logging.getLogger(__name__)
@@ -103,6 +103,7 @@ class GroupRunner:
         self._rows_before = 0  # applied by owners before, as they reported
         self._vacant = VacancyNotice(log, control, str(number), worker)
         self._epoch = 0
+        self._tables: list[TableName] = []  # that the present life has asked the target for
         self._log_number = 0  # of the log that is read (`protocol.published_log`)
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
@@ -161,7 +162,12 @@ class GroupRunner:
         await self.log.reassigned()
 
     def _hear(self, news: News) -> None:
-        """Begins anew where the log does."""
+        """Begins anew where the log does, or where a plan has tables that were not asked of the target: no statement of
+        the log made them (a file with more tables, or one that was made at the target by hand).
+        """
+        plan = self._control.seen.settled
+        if isinstance(news, FeedState) and plan is not None and self._vote is None:
+            self._look_for_tables(plan)
         if not isinstance(news, PublishedLog) or not news.is_open:
             return
         if news.number == FIRST_LOG:  # what the topic held before anybody told of it
@@ -170,6 +176,12 @@ class GroupRunner:
             self._ours.set()
             if self._shell is not None:
                 self._shell.begin_anew("the log is published again from the least checkpoint")
+
+    def _look_for_tables(self, plan: TablePartitioning) -> None:
+        more = [name for name, _ in plan.tables if name not in self._tables]
+        if more and self._shell is not None:
+            self._tables.extend(more)
+            self._shell.begin_anew(f"the plan has more tables: {', '.join(map(str, more))}")
 
     async def _until_stopped(self, work: Coroutine[Any, Any, Known]) -> Known | None:
         """Returns what the work returns; None: stopped before."""
@@ -189,7 +201,7 @@ class GroupRunner:
 
     async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
-        tables = [name for name, _ in plan.tables]
+        tables = self._tables = [name for name, _ in plan.tables]
         try:
             taken = await self._take_over(sink, tables, plan)
             if taken is None:

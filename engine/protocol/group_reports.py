@@ -73,6 +73,7 @@ class FeedState(msgspec.Struct, frozen=True):
     `prepared`: a transaction that the source has prepared and not decided for long; `prepared_since`: when it did, in
     seconds since the epoch.  `hindrance`: why the source's log is not read on just now, though that is tried again and
     again; `silent_seconds`: for how long nothing has come of it, where something was wanted.
+    `tables`: tells the `tables` of the coordinator's file from others.
     """
 
     epoch: int
@@ -93,3 +94,4 @@ class FeedState(msgspec.Struct, frozen=True):
     prepared_since: int = 0
     hindrance: str = ""
     silent_seconds: float = 0.0
+    tables: str = ""
