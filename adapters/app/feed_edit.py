@@ -197,12 +197,13 @@ def _refuse(edit: FeedEdit) -> None:
     """Raises CannotRun where the file cannot be replaced at all."""
     for one in edit.change.refused:
         raise _refused("fixed", f"{one.key}: {one.after} {one.means}", one.hint)
-    if edit.new.log_url is not None:
+    if edit.new.log_url is not None and (edit.text != edit.was or edit.change.copies):
         raise _refused(
             "workers",
             f"the workers of feed {edit.new.name} have divided its tables among them, each by a file of its own",
             "End all workers, put the new file on each machine, start them anew; then `tidelock copy FEED --table …` "
-            "for each table that is to be copied",
+            "for each table that is to be copied. Where rows that are there are not wanted, `tidelock edit FEED FEED "
+            "--apply --no-copy` with the new file twice",
         )
     by_hand = [s for s in edit.statements if s.administrator]
     if by_hand:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
+from tidelock.adapters.bookkeeping.lease import Overtaken
 from tidelock.adapters.checks.same_tables import takes_alone
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import held_copies, known_tables, start_copy
@@ -63,6 +65,9 @@ async def take_over(
         forms = KeptForms(feed, 0, taken.epoch)
         async with session(feed.target_url) as target:
             book = Books(feed, target)
+            if COORDINATOR in await book.owners():  # workers have begun since we looked, and shut out who came before
+                await sink.close()
+                raise Overtaken
             await known_tables.keep(book, taken.epoch)
             await held_copies.release(book, mapping, source.tables, tell)
             chunks = await without_left(book, taken.epoch, taken.chunks, tell)

@@ -17,6 +17,15 @@ from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import TableName
 
+_HINT: Final = (
+    "`tidelock edit FEED FEED`, with the feed's file twice, shows what that means; with `--apply` they are "
+    "copied, with `--apply --no-copy` only changes come. Or put `tables` back as they were"
+)
+_HINT_OF_WORKERS: Final = (
+    "`tidelock copy FEED`, with `--table DB.TABLE` for each of these tables, has them copied; after `tidelock edit "
+    "FEED FEED --apply --no-copy`, with the feed's file twice, only changes come. Or put `tables` back as they were; "
+    "the file is to be the same on each machine"
+)
 _COPIES: Final = frozenset(("copy", "keep", "fill", "resync"))
 
 
@@ -24,19 +33,22 @@ async def check_tables_again(feed: Feed, target: TargetSession) -> list[Finding]
     """Lists that the file's tables are others than those of the last run, where rows would never come: they are there,
     and no copy of theirs is queued.
 
-    Of workers, each with a file of its own, and of a pair, whose file is another, nothing is known.  Raises
-    SourceError, TargetError.
+    Of a pair, whose file is another, nothing is known.  Raises SourceError, TargetError.
     """
-    if feed.log_url is not None or feed.permit is not None:
+    if feed.permit is not None:
         return []
-    book = Books(feed, target)
-    former = await known_tables.former(book)
+    return _findings(feed, await left_out(Books(feed, target)))
+
+
+async def left_out(book: Books) -> list[TableChange]:
+    """Returns the tables that the book's feed takes rows of which would never come.  Raises SourceError,
+    TargetError."""
+    feed, former = book.feed, await known_tables.former(book)
     if former is feed:
         return []
     there = await asyncio.to_thread(at_source, former, feed)
     asked = {str(table) for table, mode in await requests(book) if mode in _COPIES}
-    change = difference(former, feed, there)
-    return _findings(feed, [one for one in change.tables if one.copy and one.target not in asked])
+    return [one for one in difference(former, feed, there).tables if one.copy and one.target not in asked]
 
 
 def at_source(former: Feed, new: Feed) -> dict[TableName, SourceColumns]:
@@ -62,8 +74,7 @@ def _findings(feed: Feed, changes: list[TableChange]) -> list[Finding]:
             "tables-changed",
             f"the `tables` of feed {feed.name} were changed since it last ran, and rows that are there already would "
             f"never come: {told}",
-            "`tidelock edit FEED FEED`, with the feed's file twice, shows what that means; with `--apply` they are "
-            "copied, with `--apply --no-copy` only changes come. Or put `tables` back as they were",
+            _HINT if feed.log_url is None else _HINT_OF_WORKERS,
         )
     ]
 

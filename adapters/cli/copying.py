@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidelock.adapters.checks.changed_tables import left_out
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
@@ -15,7 +16,7 @@ from tidelock.adapters.cli.watching import copy_cells
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.operator import copies as copy_books
-from tidelock.adapters.operator import feed_control
+from tidelock.adapters.operator import feed_control, known_tables
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.scale_out import log_of
 from tidelock.adapters.operator.store import Books
@@ -80,19 +81,27 @@ def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
 
 
 async def _each_has_a_group(feed: Feed, tables: Sequence[TableName]) -> None:
-    """Checks that workers have a group for each table, which copies it.  Raises CommandError, LogError."""
+    """Checks that workers have a group for each table, which copies it, or will have once their coordinator begins with
+    this file.  Raises CommandError, LogError, TargetError."""
     log = await log_of(feed) if feed.log_url is not None else None
     if isinstance(log, Exception):
         raise log
     if log is None or log.plan is None:
         return
     known = {name for name, _ in log.plan.tables}
-    if missing := [str(name) for name in tables if name not in known]:
+    missing = [str(name) for name in tables if name not in known]
+    if missing and not await _is_new(feed):
         raise CommandError(
             f"No table group of the feed {feed.name} has {', '.join(missing)}: the target had no such table when the "
             "workers began",
             "Create it there (`tidelock init FEED` prints the statement) and start the workers anew",
         )
+
+
+async def _is_new(feed: Feed) -> bool:
+    """Tells whether the feed has not run with this file's tables yet."""
+    async with feed_control.books(feed) as book:
+        return await known_tables.former(book) is not feed
 
 
 def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
@@ -107,8 +116,13 @@ def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
 
 
 async def _queue(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
+    """Asks for the copies.  With them workers may have the file's tables, if all their rows come so: a group may have
+    taken the request before a coordinator looks for it."""
     async with feed_control.books(feed) as book:
+        lacks = {one.target for one in await left_out(book)} if feed.log_url is not None else set()
         await copy_books.queue(book, "keep" if keep else "copy", [(name, None) for name in tables])
+        if lacks and lacks <= {str(name) for name in tables}:
+            await known_tables.accept(book, await known_tables.former(book))
 
 
 async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[CopiedTable], str]:

@@ -114,6 +114,8 @@ def _group_cells(group: GroupStatus) -> tuple[str, ...]:
 def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
     if scaled.unread:
         return [("log", scaled.unread)]
+    if scaled.vacant:
+        return [("coordinator", f"none, {span(scaled.vacant_seconds or 0)} ago: {scaled.vacant}")]
     if not scaled.coordinator:
         return [("coordinator", "none has begun yet")]
     facts = [("coordinator", f"{scaled.coordinator}: {scaled.state}, {span(scaled.state_seconds or 0)} ago")]

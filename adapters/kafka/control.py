@@ -1,8 +1,8 @@
 """The control topic: what the parts of a scaled-out feed tell each other (`protocol.group_reports`), the newest by key.
 
-One partition, compacted; keys `plan`, `log`, `feed`, `group/<n>`, `worker/<name>`, `skipped/<partition>/<offset>`,
-values JSON.  Everyone reads all of it, with a plain consumer without a group.  A group's reports carry its owner's
-epoch, and those of an owner before one already seen are ignored.
+One partition, compacted; keys `plan`, `log`, `feed`, `group/<n>`, `vacant/<part>`, `worker/<name>`,
+`skipped/<partition>/<offset>`, values JSON.  Everyone reads all of it, with a plain consumer without a group.  Reports
+of a group carry its owner's epoch, and those of an owner before one already seen are ignored.
 
 The coordinator's records must be right for a reader that begins at the topic's start, where compaction may have left
 only a zombie's records.  So the coordinator writes in transactions under one id (`SoleWriter`): the broker itself shuts
@@ -29,7 +29,7 @@ from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.ending import ended
 from tidelock.engine.cluster.name_holder import NameHolder
 from tidelock.engine.model.table_partitioning import TablePartitioning
-from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement, Vacancy
 from tidelock.engine.protocol.published_log import PublishedLog
 from tidelock.engine.protocol.skipped_record import SkippedRecord
 from tidelock.engine.protocol.worker_names import NameWord
@@ -41,6 +41,7 @@ LOG: Final = "log"
 FEED: Final = "feed"
 GROUP: Final = "group/"
 WORKER: Final = "worker/"
+VACANT: Final = "vacant/"
 SKIPPED: Final = "skipped/"
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
 Consumer: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
@@ -54,13 +55,14 @@ _LOG: Final = msgspec.json.Decoder(PublishedLog)
 _STATE: Final = msgspec.json.Decoder(FeedState)
 _REPORT: Final = msgspec.json.Decoder(GroupReport)
 _WORD: Final = msgspec.json.Decoder(NameWord)
+_VACANCY: Final = msgspec.json.Decoder(Vacancy)
 _SKIPPED: Final = msgspec.json.Decoder(SkippedRecord)
 
 
 class SeenControl(msgspec.Struct):
     """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group, and
     who has which of the workers' `names`, the `skipped` records by partition and offset, which `log` the changes topic
-    holds, and by partition the offset where that begins (`bases`).
+    holds, by partition the offset where that begins (`bases`), and which parts of the feed have nobody (`vacancies`).
     """
 
     plan: TablePartitioning | None = None
@@ -70,6 +72,7 @@ class SeenControl(msgspec.Struct):
     skipped: dict[tuple[int, int], SkippedRecord] = {}
     log: PublishedLog | None = None
     bases: dict[int, int] = {}
+    vacancies: dict[str, Vacancy] = {}
 
     @property
     def settled(self) -> TablePartitioning | None:
@@ -104,6 +107,10 @@ class SeenControl(msgspec.Struct):
             word = _WORD.decode(value)
             self.names.setdefault(word.name, NameHolder()).observe(word)
             return word
+        if key.startswith(VACANT):
+            vacancy = _VACANCY.decode(value)
+            self.vacancies[vacancy.part] = vacancy
+            return vacancy
         if key.startswith(SKIPPED):
             record = _SKIPPED.decode(value)
             self.skipped[record.partition, record.offset] = record
@@ -111,7 +118,7 @@ class SeenControl(msgspec.Struct):
         return None
 
 
-News: TypeAlias = TablePartitioning | PublishedLog | FeedState | GroupReport | NameWord | SkippedRecord
+News: TypeAlias = TablePartitioning | PublishedLog | FeedState | GroupReport | Vacancy | NameWord | SkippedRecord
 
 
 class ControlTopic:
@@ -261,7 +268,7 @@ class ControlTopic:
 
     # ------------------------------------------------------------------ writing
 
-    async def write(self, key: str, value: GroupReport | NameWord | SkippedRecord) -> None:
+    async def write(self, key: str, value: GroupReport | Vacancy | NameWord | SkippedRecord) -> None:
         """Writes a record; returns once the broker has stored it, however long that takes."""
         async with self._writing:
             while True:

@@ -20,7 +20,7 @@ from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 
 _OWNER: Final = "tidelock_owner"
-_MINE: Final = "WHERE feed = %s AND grp = 0"
+_OF_GROUP: Final = "WHERE feed = %s AND grp = %s"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -43,10 +43,12 @@ _KNOWN: Final = msgspec.json.Decoder(Known)
 
 
 async def read(book: Books) -> Known | None:
-    """Returns what an embedded run has kept; None where the feed has not run yet, with an older version alone, or as
-    workers, each with a file of its own.  Raises TargetError."""
+    """Returns what the last run has kept, of workers their coordinator; None where the feed has not run yet, with an
+    older version alone, or as workers and is embedded by now.  Raises TargetError."""
     found = await _kept(book)
-    return found[0] if list(found) == [0] else None
+    if any(group != 0 for group in found) and book.feed.log_url is None:
+        return None
+    return found.get(COORDINATOR if COORDINATOR in found else 0)
 
 
 async def all_of(book: Books) -> tuple[TableRule, ...]:
@@ -71,7 +73,7 @@ async def keep(book: Books, epoch: int, group: int = 0) -> None:
     stay accepted.  Raises TargetError."""
     known, tables = (await _kept(book)).get(group), book.feed.tables
     if known != (kept := known.then(tables) if known is not None else Known(tables)):
-        update = f"UPDATE {book.table(_OWNER)} SET rules = %s WHERE feed = %s AND grp = %s AND epoch = %s"
+        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND epoch = %s"
         await book.session.execute(update, _spelled(kept), book.feed.name, group, epoch)
 
 
@@ -82,16 +84,16 @@ async def accept(book: Books, former: Feed) -> None:
         return  # an older version made the bookkeeping, so nothing is compared
     known = await read(book)
     accepted = msgspec.structs.replace(known or Known(former.tables), accepted=book.feed.tables)
-    update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE}"
-    await book.session.execute(update, _spelled(accepted), book.feed.name)
+    update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP}"
+    await book.session.execute(update, _spelled(accepted), book.feed.name, _group(book.feed))
 
 
 async def begin_anew(book: Books) -> None:
     """Notes that the feed goes on with rows of the book's rules alone, which are all copied: copies that were held for
     another file are gone.  The caller's transaction.  Raises TargetError."""
     if "rules" not in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
-        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_MINE} AND rules IS NOT NULL"
-        await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name)
+        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND rules IS NOT NULL"
+        await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name, _group(book.feed))
 
 
 async def former(book: Books) -> Feed:
@@ -109,6 +111,11 @@ async def earlier(book: Books) -> tuple[TableRule, ...]:
     if known is None:
         return ()
     return known.earlier if book.feed.tables != known.accepted else (*known.earlier, *known.ran)
+
+
+def _group(feed: Feed) -> int:
+    """Returns the group that keeps the rules: of workers, all of which have one file, that of their coordinator."""
+    return 0 if feed.log_url is None else COORDINATOR
 
 
 def _spelled(known: Known) -> str:

@@ -12,7 +12,7 @@ from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.store import Halted
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.group_reports import GroupReport
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Vacancy
 
 if TYPE_CHECKING:
     from tidelock.adapters.kafka.connection import LogError
@@ -56,7 +56,8 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
 
     `resolved`: the least of the groups', as announced.  `checkpoint`: the feed's, that of `Status`.  `published`: the
     end of the log.  `plan`: its version.
-    `hindrance`: why the source's log is not read on just now.  `conductor`: the former name of `coordinator`.
+    `hindrance`: why the source's log is not read on just now.  `vacant`: why nobody coordinates the feed, as the worker
+    said that is to do it; `vacant_seconds`: how long ago.  `conductor`: the former name of `coordinator`.
     """
 
     unread: str = ""
@@ -70,6 +71,8 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     lag_seconds: float | None = None
     refusal: str = ""
     hindrance: str = ""
+    vacant: str = ""
+    vacant_seconds: float | None = None
     groups: tuple[GroupStatus, ...] = ()
     prepared: Unanswered = Unanswered()
     conductor: str = ""
@@ -108,10 +111,12 @@ def scale_out(
 ) -> ScaleOut:
     """Returns what the control topic tells of the feed.  `feed`: its checkpoint."""
     if isinstance(seen, Exception):
-        return ScaleOut(unread=str(seen), groups=_groups({}, checkpoints, halts))
-    groups = _groups(seen.groups, checkpoints, halts)
+        return ScaleOut(unread=str(seen), groups=_groups({}, {}, checkpoints, halts))
+    groups = _groups(seen.groups, seen.vacancies, checkpoints, halts)
     lags = [group.lag_seconds for group in groups]
     told = ScaleOut(plan=seen.plan.version if seen.plan else 0, groups=groups)
+    if vacancy := _vacancy(seen.vacancies, "feed", seen.state):
+        told = msgspec.structs.replace(told, vacant=vacancy.why, vacant_seconds=_seconds_since(vacancy.at_us))
     if seen.state is None:
         return told
     return msgspec.structs.replace(
@@ -129,13 +134,33 @@ def scale_out(
     )
 
 
+def _vacancy(
+    vacancies: dict[str, Vacancy], part: str, report: FeedState | GroupReport | None
+) -> Vacancy | None:
+    """Returns why a part of the feed has nobody; None where somebody has reported of it since, or nobody has said."""
+    found = vacancies.get(part)
+    if found is None or not found.why or (report is not None and report.at_us > found.at_us):
+        return None
+    return found
+
+
 def _groups(
-    reports: dict[int, GroupReport], checkpoints: Checkpoints, halts: dict[int, Halted]
+    reports: dict[int, GroupReport], vacancies: dict[str, Vacancy], checkpoints: Checkpoints, halts: dict[int, Halted]
 ) -> tuple[GroupStatus, ...]:
-    return tuple(
-        _group(group, reports.get(group), checkpoints.get(group), halts.get(group))
+    groups = {
+        group: _group(group, reports.get(group), checkpoints.get(group), halts.get(group))
         for group in sorted({**reports, **checkpoints})
-    )
+    }
+    for group, told in groups.items():
+        if vacancy := _vacancy(vacancies, str(group), reports.get(group)):
+            groups[group] = msgspec.structs.replace(
+                told,
+                worker=vacancy.worker,
+                state="halted" if told.halted else "starting",
+                hindrance=vacancy.why,
+                report_seconds=_seconds_since(vacancy.at_us),
+            )
+    return tuple(groups.values())
 
 
 def _group(

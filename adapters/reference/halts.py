@@ -312,6 +312,10 @@ KAFKA: Final = (
     Halt(("TargetError",), ("has no plan in Kafka",), "the feed's topics are lost, or an embedded run was cut short",
          "`log: embedded` and `tidelock run FEED --until-caught-up`; else `tidelock resync FEED`, see above",
          "test_worker_lost_log.py::test_topics_that_are_both_lost_while_groups_are_apart", True),
+    Halt(("TargetError",), ("is run by an embedded",), "no halt: workers began beside an embedded run of their feed; "
+         "they go on once it has ended",
+         "end that run in order (SIGTERM)",
+         "test_worker_beginnings.py::test_workers_wait_for_the_end_of_an_embedded_run", True),
     Halt(("kafka", "LogError"), (), "no halt: Kafka is asked again; its words say what is wrong with host or login",
          "nothing, or correct `log`", "test_kafka_connection.py::test_a_wrong_password_is_said_and_not_shown"),
 )  # fmt: skip

@@ -22,7 +22,6 @@ from tidelock.adapters.kafka.control import ControlTopic, SoleWriter
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.ports.source_errors import SourceError
-from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
@@ -30,6 +29,7 @@ from tidelock.adapters.workers.coordinator_takeover import CoordinatorTakeover
 from tidelock.adapters.workers.coordinator_term import CoordinatorTerm
 from tidelock.adapters.workers.lost_log import LostLog
 from tidelock.adapters.workers.publisher import PublisherProcess
+from tidelock.adapters.workers.vacant import VacancyNotice
 from tidelock.engine.capture.mapping import Mapping
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class CoordinatorShell:
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
-        self._trouble = Complaint(log)
+        self._vacant = VacancyNotice(log, control_topic, "feed", worker)
         self._resumed: LostLog | None = None  # why it halted until an operator ended that
         self._publisher: PublisherProcess | None = None  # of the term that is about to begin
 
@@ -62,7 +62,7 @@ class CoordinatorShell:
                     await self._coordinate()
                 except (TargetError, SourceError, LogError, KafkaError) as error:
                     what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
-                    self._trouble.tell(f"feed {self._feed.name} has no coordinator: {what}. {hint}")
+                    await self._vacant.tell(f"feed {self._feed.name} has no coordinator", f"{what}. {hint}")
                     await self._rest(AGAIN_SECONDS)
         finally:
             if self._publisher is not None:
@@ -115,7 +115,7 @@ class CoordinatorShell:
             taken = await takeover.run()
         finally:
             self._resumed = takeover.resumed
-        self._trouble.over()
+        await self._vacant.over()
         skipped = self._control.seen.skipped
         publisher, self._publisher = self._publisher, None
         term = CoordinatorTerm(self._feed, self._mapping, sink, pen, self._stop, taken.log, skipped, publisher)

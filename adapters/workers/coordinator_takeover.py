@@ -27,8 +27,8 @@ from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sources import overview_of
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log, places_of
-from tidelock.adapters.workers.new_log import first_log, log_as_it_is, new_log, open_log
-from tidelock.adapters.workers.start_position import beginning
+from tidelock.adapters.workers.new_log import fenced, first_log, log_as_it_is, new_log, open_log
+from tidelock.adapters.workers.start_position import beginning, require_no_run
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
@@ -140,6 +140,8 @@ class CoordinatorTakeover:
         """
         seen = await control.read(self._feed)
         await require_known(self._feed, seen)
+        if seen.plan is None:
+            await require_no_run(self._feed)
         async with takes_alone(self._feed):
             if seen.plan is None and self._feed.start == "copy":
                 source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
@@ -156,6 +158,7 @@ class CoordinatorTakeover:
             async with books(self._feed) as book:
                 await known_tables.keep(book, taken.epoch, COORDINATOR)
         if seen.plan is None:  # a resync may have moved the feed since it was asked
+            await fenced(self._feed, self._mapping, 0, start)  # an embedded run that began just now is over
             start = await beginning(self._feed)
         await self._pen.open()
         failure = await self._sink.settle()

@@ -25,6 +25,7 @@ from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log, places_o
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_forms import PublisherForms
 from tidelock.adapters.workers.publishing import Publishing
+from tidelock.adapters.workers.same_file import digest
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.cluster.coordinator_states import Halted
@@ -208,6 +209,7 @@ class CoordinatorTerm:
             prepared_since=source.unanswered.since,
             hindrance=source.hindrance,
             silent_seconds=source.silent_seconds,
+            tables=digest(self._feed),
         )
 
     async def _drive(self) -> None:

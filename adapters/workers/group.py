@@ -27,7 +27,6 @@ from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.operator.known_target import ahead, raise_epoch, require_known
 from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
-from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.gc_tuning import forget
 from tidelock.adapters.process.way_out import of_workers
@@ -43,6 +42,7 @@ from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.copy_homes import requests_of
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
 from tidelock.adapters.workers.totals import Totals
+from tidelock.adapters.workers.vacant import VacancyNotice
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
@@ -52,7 +52,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, TakenOver
-from tidelock.engine.protocol.group_reports import GroupReport, Statement
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 from tidelock.engine.protocol.published_log import PublishedLog
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,9 @@ class GroupRunner:
         self._fault: Alarm | None = None  # of the journal, where that is one
         self._past = Totals()  # of lives before the present one
         self._rows_before = 0  # applied by owners before, as they reported
-        self._trouble_told = Complaint(log)
+        self._vacant = VacancyNotice(log, control, str(number), worker)
         self._epoch = 0
+        self._tables: list[TableName] = []  # that the present life has asked the target for
         self._log_number = 0  # of the log that is read (`protocol.published_log`)
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
@@ -161,7 +162,12 @@ class GroupRunner:
         await self.log.reassigned()
 
     def _hear(self, news: News) -> None:
-        """Begins anew where the log does."""
+        """Begins anew where the log does, or where a plan has tables that were not asked of the target: no statement of
+        the log made them (a file with more tables, or one that was made at the target by hand).
+        """
+        plan = self._control.seen.settled
+        if isinstance(news, FeedState) and plan is not None and self._vote is None:
+            self._look_for_tables(plan)
         if not isinstance(news, PublishedLog) or not news.is_open:
             return
         if news.number == FIRST_LOG:  # what the topic held before anybody told of it
@@ -170,6 +176,12 @@ class GroupRunner:
             self._ours.set()
             if self._shell is not None:
                 self._shell.begin_anew("the log is published again from the least checkpoint")
+
+    def _look_for_tables(self, plan: TablePartitioning) -> None:
+        more = [name for name, _ in plan.tables if name not in self._tables]
+        if more and self._shell is not None:
+            self._tables.extend(more)
+            self._shell.begin_anew(f"the plan has more tables: {', '.join(map(str, more))}")
 
     async def _until_stopped(self, work: Coroutine[Any, Any, Known]) -> Known | None:
         """Returns what the work returns; None: stopped before."""
@@ -189,7 +201,7 @@ class GroupRunner:
 
     async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
-        tables = [name for name, _ in plan.tables]
+        tables = self._tables = [name for name, _ in plan.tables]
         try:
             taken = await self._take_over(sink, tables, plan)
             if taken is None:
@@ -219,7 +231,7 @@ class GroupRunner:
         shell = self._shell = Shell(
             machine, sink, partition, apply_ddl, journal, copies, of_workers, stays=True, meters=self.meters
         )
-        self._trouble_told.over()
+        await self._vacant.over()
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)
@@ -312,7 +324,7 @@ class GroupRunner:
             log.warning("%s: %s", self, shell.stepped_down.reason)
 
     async def _trouble(self, alarm: Alarm) -> None:
-        self._trouble_told.tell(f"{self} cannot be taken over: {alarm}")
+        await self._vacant.tell(f"{self} cannot be taken over", str(alarm))
         self._alarm = alarm
         await self._rest(AGAIN_SECONDS)
 

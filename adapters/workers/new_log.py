@@ -117,13 +117,13 @@ async def open_log(
 ) -> PublishedLog:
     """Stops the groups and opens the log, and returns it.  Raises KafkaError, TargetError."""
     await control.log_numbered(log.number)
-    stood = [await _fenced(feed, mapping, group, plan.since[group]) for group in range(plan.partitions)]
+    stood = [await fenced(feed, mapping, group, plan.since[group]) for group in range(plan.partitions)]
     opened = PublishedLog(log.number, log.topic_id, log.bases, True, (*stood, *log.places))
     await pen.write(LOG, opened)
     return opened
 
 
-async def _fenced(feed: Feed, mapping: Mapping, group: int, since: Position) -> Position:
+async def fenced(feed: Feed, mapping: Mapping, group: int, since: Position) -> Position:
     """Takes the group from its owner, and returns its checkpoint.  Raises TargetError."""
     sink = make_sink(feed, mapping, group=group)
     try:

@@ -17,6 +17,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.first_place import first_place
+from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.wiring.session import session
@@ -38,6 +39,17 @@ async def beginning(feed: Feed) -> Position:
     if stood is None:
         raise TargetError(f"feed {feed.name} begins at a place that was removed again just now", "It is tried again")
     return await proven(feed, stood)
+
+
+async def require_no_run(feed: Feed) -> None:
+    """Raises TargetError while an embedded run of the feed is alive: it goes on behind the place that it stands at."""
+    async with session(feed.target_url) as target:
+        run = await read_run(target, feed.schema, feed.name)
+    if run is not None and run.alive:
+        raise TargetError(
+            f"feed {feed.name} has no plan in Kafka, and is run by an embedded `tidelock run` {run}",
+            "End that one in order first (SIGTERM, or it ends by itself where it is told `--until-caught-up`)",
+        )
 
 
 async def _where_groups_stand(feed: Feed) -> Position | None:

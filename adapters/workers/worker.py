@@ -43,6 +43,7 @@ from tidelock.adapters.workers.consumer import App, CommittedTransport, Partitio
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.name_claim import NameClaim
+from tidelock.adapters.workers.same_file import other_tables, refuse_other_tables
 from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.adapters.workers.topic_watch import TopicWatch
 from tidelock.adapters.workers.totals import Totals
@@ -164,7 +165,7 @@ class Worker:
         """Checks that the broker lets us in, gets the name, and connects what a group needs; once.
 
         All that is before Kafka's group hears of us, which may assign partitions at once.  Raises LogError, NameTaken,
-        StrangeTarget.
+        OtherTables, StrangeTarget.
         """
         if self._admitted:
             return
@@ -175,6 +176,8 @@ class Worker:
             await ensure(self.feed.log_url, self.feed.name, 1)
         await self._stack.enter_async_context(self.control)
         await refuse_strange(self.feed)
+        await self.control.ready.wait()
+        await refuse_other_tables(self.feed, self.control.state)
         await self._topics.begin()
         if self._claim is not None:
             await self._claim.hold()
@@ -198,6 +201,8 @@ class Worker:
             self._told = time.monotonic()
             if self.control.ready.is_set():
                 self.fresh = news
+                if other := other_tables(self.feed, news):
+                    self._fail(other)
 
     async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
         """Starts and ends groups after a rebalance.  Groups that stay ours go on; one that has moved to another worker

@@ -39,7 +39,7 @@ async def work(
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
     `manager`: is told of it.
 
-    Raises LogError, NameTaken, SourceError, StrangeTarget: the operator must correct something first.
+    Raises LogError, NameTaken, OtherTables, SourceError, StrangeTarget: the operator must correct something first.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tidelock").setLevel(logging.INFO)

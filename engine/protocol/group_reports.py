@@ -51,6 +51,19 @@ class GroupReport(msgspec.Struct, frozen=True):
     lacks: Position | None = None
 
 
+class Vacancy(msgspec.Struct, frozen=True):
+    """Why a part of the feed has nobody, by the worker that is to have it.  Key `vacant/<part>`.
+
+    `part`: `feed`, which nobody coordinates, or the number of a group.  `why`: what keeps the worker from it, tried
+    again and again; '' once nothing does.  `at_us`: the worker's clock, microseconds since the epoch.
+    """
+
+    part: str
+    worker: str
+    why: str
+    at_us: int
+
+
 class FeedState(msgspec.Struct, frozen=True):
     """State of the whole feed, by its coordinator.  Key `feed`.
 
@@ -60,6 +73,7 @@ class FeedState(msgspec.Struct, frozen=True):
     `prepared`: a transaction that the source has prepared and not decided for long; `prepared_since`: when it did, in
     seconds since the epoch.  `hindrance`: why the source's log is not read on just now, though that is tried again and
     again; `silent_seconds`: for how long nothing has come of it, where something was wanted.
+    `tables`: tells the `tables` of the coordinator's file from others.
     """
 
     epoch: int
@@ -80,3 +94,4 @@ class FeedState(msgspec.Struct, frozen=True):
     prepared_since: int = 0
     hindrance: str = ""
     silent_seconds: float = 0.0
+    tables: str = ""

@@ -20,7 +20,7 @@ from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.workers.new_log import _fenced
+from tidelock.adapters.workers.new_log import fenced
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position, TableName
@@ -142,6 +142,8 @@ def test_topics_that_are_both_lost_while_groups_are_apart(
         workers.start("w2")
         workers.until(lambda: "has no plan in Kafka" in workers.said(), "the message")
         assert "end all its workers, `tidelock resync FEED`" in workers.said()
+        shown = rig.command("status", "@", "--json").json["scale_out"]["vacant"]
+        assert "has no plan in Kafka" in shown and "`tidelock resync FEED`" in shown, "an operator sees it"
         workers.copy_anew()
     write(rig, 300, 2)
     with Workers(rig, ["w3"]) as workers:
@@ -162,7 +164,7 @@ async def test_a_group_is_taken_from_its_owner_at_a_mysql_target(
     owner = make_sink(feed, mapping, group=2)
     try:
         taken = await owner.take_over([], Position("binlog.000001", 4))
-        assert await _fenced(feed, mapping, 2, Position("binlog.000009", 4)) == taken.checkpoint
+        assert await fenced(feed, mapping, 2, Position("binlog.000009", 4)) == taken.checkpoint
         failures = [await owner.settle() for _ in range(2)]  # the takeover may have killed its session
         assert failures[0] is not None
         assert failures[1] is not None and failures[1].kind is ErrorKind.FENCED, failures
