@@ -13,7 +13,13 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    InvalidTimestampError,
+    KafkaError,
+    ProducerFenced,
+    UnknownError,
+)
 
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.workers.group_commit import Flush
@@ -26,6 +32,17 @@ _ROOM: Final = 1 << 10
 # Longer than any pause of this process that should be forgiven; the broker's bound is 15 minutes by default.  A
 # transaction left open holds nobody up meanwhile: whoever publishes next ends it first.
 TRANSACTION_MS: Final = 600_000
+
+
+_AGAIN: Final = "It is started again and goes on from the last committed record; if that repeats, see the broker's log"
+_REFUSALS: Final = {
+    InvalidTimestampError: "Set this machine's clock, whose time the records have; if it is right, take "
+    "message.timestamp.before.max.ms and message.timestamp.after.max.ms of the changes topic away "
+    "(`kafka-configs.sh --alter --delete-config`)",
+    UnknownError: "See what `tidelock check FEED` says of the topics' settings (records of ours do not go into a topic "
+    "that is compacted), and the broker's log",
+}
+"""What helps against errors whose own words do not say it."""
 
 
 def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIOKafkaProducer:
@@ -86,9 +103,10 @@ def explained(error: KafkaError | TimeoutError) -> Failed:
                 retryable=False,
             )
         seen = seen.__cause__
+    hint = next((words for kind, words in _REFUSALS.items() if isinstance(error, kind)), _AGAIN)
     return Failed(
         type(error).__name__,
         f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}",
-        "It is started again and goes on from the last committed record; if that repeats, see the broker's log",
+        hint,
         retryable=True,
     )

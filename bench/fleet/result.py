@@ -59,7 +59,6 @@ class Result:
     differences: dict[str, str]
     parked: int
     unique_violations: int
-    violating: list[str]
     ends: dict[str, int]
     equal: float | None
     stopped: float
@@ -68,6 +67,7 @@ class Result:
     memory: list[Memory]
     held: list[Held]
     wrong: list[str]
+    violating: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def faults(self) -> list[str]:

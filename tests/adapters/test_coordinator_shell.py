@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.harness.rig import Rig
@@ -330,8 +331,9 @@ async def test_the_copies_of_an_embedded_run_go_to_the_groups_of_their_tables(pl
     del rig.options["partitions"]
     rig.catch_up()
     for table in ("account", "item"):
-        columns = "feed, grp, table_schema, table_name, chunk, rows_merged"
-        stored = f"'{rig.name}', 0, '{rig.schema}', '{table}', 0, 1"
+        columns = "feed, grp, table_schema, table_name, chunk, split, rows_merged"
+        split = msgspec.msgpack.encode(ChunkSplit(TableName(rig.schema, table))).hex()
+        stored = f"'{rig.name}', 0, '{rig.schema}', '{table}', 0, decode('{split}', 'hex'), 1"
         rig.target.execute(f"INSERT INTO tidelock.tidelock_chunks ({columns}) VALUES ({stored})")
     rig.options |= {"log": log, "partitions": 2}
     owner = f"SELECT epoch FROM tidelock.tidelock_owner WHERE feed = '{rig.name}' AND grp = 0"

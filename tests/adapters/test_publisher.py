@@ -346,6 +346,25 @@ async def test_a_row_that_the_topic_does_not_take_is_named(mariadb, kafka, publi
     assert {(await feed.log(partition))[-1].last.offset for partition in (0, 1)} == {small.offset}
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "helps"),
+    [("message_timestamp_before_max_ms", "1", "machine's clock"), ("cleanup_policy", "compact", "is compacted")],
+)
+async def test_a_setting_that_refuses_records_is_told(mariadb, kafka, publish, setting, value, helps):
+    feed = Feed(mariadb, kafka)
+    publisher = await publish(feed)
+    feed.insert("item")
+    assert await publisher.reaches(feed.here()) is None
+    kafka.set_topic(feed.topic, **{setting: value})
+    feed.insert("item")
+    failed = await publisher.fails()
+    assert failed.retryable and helps in failed.hint, failed
+    kafka.set_topic(feed.topic)  # the broker's defaults
+    again = await publish(feed)
+    assert await again.reaches(feed.here()) is None
+    await feed.is_exact()
+
+
 async def test_records_stay_below_the_limit_where_rows_allow(mariadb, kafka, publish):
     feed = Feed(mariadb, kafka, max_message_bytes=1_048_588)
     publisher = await publish(feed)

@@ -19,6 +19,7 @@ from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
+from tidelock.adapters.app import at_target
 from tidelock.adapters.app import run as embedded
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed
@@ -128,7 +129,7 @@ def test_a_run_that_workers_overtake_at_its_start_is_refused(
     rig = make_rig(mariadb, postgres, "overtaken", lanes=2)
     rig.table("account", "id int PRIMARY KEY, v int")
     rig.catch_up()
-    looks = embedded.refusals
+    looks = at_target.refusals
 
     async def then_workers_come(*arguments: object) -> object:
         found = await looks(*arguments)  # type: ignore[arg-type]
@@ -137,7 +138,7 @@ def test_a_run_that_workers_overtake_at_its_start_is_refused(
             await asyncio.to_thread(rig.at_target, owner.format(rig.name, COORDINATOR))
         return found
 
-    monkeypatch.setattr(embedded, "refusals", then_workers_come)
+    monkeypatch.setattr(at_target, "refusals", then_workers_come)
     feed = load(rig.feed)
     progress = progress_on(sys.stdout, feed.name, False)
 
