@@ -163,6 +163,7 @@ def test_a_wheel_runs_compiled_without_tree_or_extras(
     assert streamed.code == 1 and "`pip install 'tidelock[stream]'`" in streamed.err, streamed
 
 
+@pytest.mark.proof
 def test_a_source_archive_runs_without_a_compiler_and_says_so(
     make_rig: Callable[..., Rig], mariadb: Server, mysql: Server, tmp_path: Path
 ) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.harness.rig import Rig, tidelock, until
-from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from bench.harness.tidelock import Process
 from tidelock.adapters.app import feed_edit, resync
 from tidelock.adapters.config.loader import load
@@ -168,3 +169,22 @@ def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: 
     rig.rules = rules(rig, one="", two="")
     rig.catch_up()
     rig.assert_exact()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["mariadb", "postgres"])
+def test_a_row_comes_back_into_a_filter_where_its_former_self_stayed(
+    target: str, make_rig: Callable[..., Rig], mysql: MySql, request: pytest.FixtureRequest
+) -> None:
+    """It is inserted, and the row that stayed when the filter became narrower has its key."""
+    rig = make_rig(mysql, request.getfixturevalue(target), "back")
+    rig.table("t", "id int PRIMARY KEY, b int, u int UNIQUE")
+    rig.at_source("INSERT INTO t VALUES (1, 10, 1), (2, 90, 2), (3, 30, 3), (4, 40, 4)")
+    rig.catch_up()
+    rule: Any = {"source": f"{rig.schema}.t", "where": "b >= 50"}
+    rig.rules = [rule]
+    rig.at_source("UPDATE t SET b = 60 WHERE id = 1", "UPDATE t SET b = 70, u = 33 WHERE id = 3")
+    rig.catch_up()
+    assert rig.parked() == 0
+    found = rig.rows(f"SELECT CONCAT(id, ' ', b, ' ', u) FROM {rig.schema}.t ORDER BY id")
+    assert [text for (text,) in found] == ["1 60 1", "2 90 2", "3 70 33", "4 40 4"]

@@ -232,6 +232,7 @@ def test_a_postgres_source_is_followed(make: Callable[..., Rig], lake: Lake, pos
     assert rig.source.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = '{slot_name(rig.name)}'") == []
 
 
+@pytest.mark.proof
 def test_what_a_postgres_source_does_not_tell_halts(
     make: Callable[..., Rig], lake: Lake, postgres_source: Postgres
 ) -> None:

@@ -117,7 +117,8 @@ def _told(value: Any) -> str | None:
     return str(value + 0.0) if isinstance(value, float) else str(value)
 
 
-@pytest.mark.parametrize("target", ["postgres", pytest.param("mariadb", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mariadb"])
 def test_tables_are_copied_while_they_change(
     target: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest
 ) -> None:

@@ -172,6 +172,7 @@ def test_the_advice_of_a_halt(cause: str, torn: MariaDb, postgres: Server, make_
     assert rig.command("status", "@", "--json").json["halted"] is None
 
 
+@pytest.mark.proof
 def test_a_resync_through_a_missing_java_and_a_sigkill(
     mysql: MySql, other_mysql: MySql, make_rig: Callable[..., Rig]
 ) -> None:

@@ -63,6 +63,7 @@ def test_another_schema_of_the_bookkeeping(renamed: Rig) -> None:
     renamed.assert_exact()
 
 
+@pytest.mark.proof
 def test_that_feed_is_ended_and_its_rows_are_copied_anew(renamed: Rig) -> None:
     """And one that copies all is let through, with a warning."""
     _refused(renamed)
@@ -188,6 +189,7 @@ def test_a_part_of_the_rows_may_be_added(make_rig: Callable[..., Rig], mariadb: 
     assert done.code == 0, done
 
 
+@pytest.mark.proof
 def test_workers_are_asked_and_told_of(
     make_workers: Callable[..., Workers], mariadb: MariaDb, postgres: Postgres
 ) -> None:

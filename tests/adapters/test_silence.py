@@ -71,9 +71,8 @@ def with_port(url: str, port: int) -> str:
     return url.replace(f":{place.port}/", f":{port}/", 1) + f"?{SHORT}"
 
 
-@pytest.mark.parametrize(
-    "end", [*(pytest.param(end, marks=pytest.mark.proof) for end in ("source", "target mysql")), "target postgresql"]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("end", ["source", "target mysql", "target postgresql"])
 def test_every_command_ends(end: str, deaf: int, mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
     source, target = f"{mariadb.url()}?{SHORT}", f"{postgres.url()}?{SHORT}"
     if end == "source":

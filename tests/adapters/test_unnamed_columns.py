@@ -206,6 +206,7 @@ def held(rig: Rig, table: str) -> Iterator[None]:
 SWAP = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
 
 
+@pytest.mark.proof
 def test_names_that_one_statement_exchanges(make: Make) -> None:
     rig = make(PAIRS[0])
     rig.table("t", "id int PRIMARY KEY, a int, b int")

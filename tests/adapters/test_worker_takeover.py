@@ -64,7 +64,8 @@ def test_every_takeover_in_a_series_of_kills_is_soon(
         assert "nothing from Kafka" not in said, "nobody published, so nothing was owed"
 
 
-@pytest.mark.parametrize("within", [LONGEST_SECONDS, pytest.param(FAREWELL_SECONDS, marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("within", [LONGEST_SECONDS, FAREWELL_SECONDS])
 def test_a_worker_that_is_stopped_hands_its_groups_over_at_once(
     within: float, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:

@@ -303,6 +303,7 @@ def test_statements_under_load_run_once(killing: bool, make_workers: Make, maria
 # ------------------------------------------------------------------ the operator
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("own_interpreters")
 def test_pause_resume_and_status_reach_every_group_and_a_stop_leaves_nothing_behind(
     make_workers: Make, mariadb: Server, postgres: Server
