@@ -64,7 +64,7 @@ async def follow(
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Overview) else None)
-    options = options_of(feed, tables, life.stream_idle_us)
+    options = options_of(feed, tables, life.stream_idle_us, takeover.left_behind)
     machine = ApplyMachine(options)
     fault = JournalFault(feed, lambda: life.shell, progress)
     journal = (

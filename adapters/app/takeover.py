@@ -35,11 +35,13 @@ FORMS_UNKNOWN = (
 
 
 class Takeover(msgspec.Struct, frozen=True):
-    """`taken`: with the proof of the checkpoint.  `essential`: nothing may be applied before a copy that is queued."""
+    """`taken`: with the proof of the checkpoint.  `essential`: nothing may be applied before a copy that is queued.
+    `left_behind`: as in `engine.model.options`."""
 
     taken: TakenOver
     forms: KeptForms
     essential: bool
+    left_behind: tuple[TableName, ...]
 
 
 async def take_over(
@@ -68,11 +70,11 @@ async def take_over(
             if COORDINATOR in await book.owners():  # workers have begun since we looked, and shut out who came before
                 await sink.close()
                 raise Overtaken
-            await known_tables.keep(book, taken.epoch)
+            left = known_tables.left_behind(await known_tables.keep(book, taken.epoch), feed, tables)
             await held_copies.release(book, mapping, source.tables, tell)
             chunks = await without_left(book, taken.epoch, taken.chunks, tell)
             essential = await resync_pending(book) or first_copy  # whoever resyncs from now on shuts us out
             if not await forms.read(book, taken.checkpoint) and begun and keeps_for_us(feed.source_url):
                 tell(FORMS_UNKNOWN)
         checkpoint = await adopted(feed, sink, taken, start, tell)
-    return Takeover(msgspec.structs.replace(taken, checkpoint=checkpoint, chunks=chunks), forms, essential)
+    return Takeover(msgspec.structs.replace(taken, checkpoint=checkpoint, chunks=chunks), forms, essential, left)

@@ -22,8 +22,14 @@ IDLE_CHECKPOINT_US = 60_000_000
 IDLE_CHECKPOINT_BYTES = 64 << 20
 
 
-def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | None = None) -> Options:
-    """`tables`: the feed's target tables.  `stream_idle_us`: as the owner before said that this one should have it."""
+def options_of(
+    feed: Feed,
+    tables: Sequence[TableName],
+    stream_idle_us: int | None = None,
+    left_behind: tuple[TableName, ...] = (),
+) -> Options:
+    """`tables`: the feed's target tables.  `stream_idle_us`: as the owner before said that this one should have it.
+    `left_behind`: as in the options."""
     atomic = feed.consistency == "transaction"
     batch_rows = feed.batch_rows or (ATOMIC_BATCH_ROWS if atomic else BATCH_ROWS)
     weights = {name: weight for name in tables if (weight := _weight(feed, name))}
@@ -37,6 +43,7 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
         verify=feed.verify,
         versions={name: column for name in tables if (column := version_of(feed, name))},
         replace=feed.on_conflict == "replace",
+        left_behind=left_behind,
     )
     if feed.conflicts is not None and feed.conflicts.stamp is not None:
         stamp = feed.conflicts.stamp

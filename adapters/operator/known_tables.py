@@ -10,6 +10,7 @@ Rules of before are kept until a run has others: the file of before may run agai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -18,6 +19,9 @@ from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
+from tidelock.adapters.wiring.session import session
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.records import TableName
 
 _OWNER: Final = "tidelock_owner"
 _OF_GROUP: Final = "WHERE feed = %s AND grp = %s"
@@ -68,13 +72,14 @@ async def _kept(book: Books) -> dict[int, Known | None]:
     return {int(group): _KNOWN.decode(rules) if rules else None for group, rules in found}
 
 
-async def keep(book: Books, epoch: int, group: int = 0) -> None:
-    """Keeps the rules of the run that has the feed by this epoch, or of the coordinator, whose `group` it is.  Others
-    stay accepted.  Raises TargetError."""
+async def keep(book: Books, epoch: int, group: int = 0) -> Known:
+    """Keeps the rules of the run that has the feed by this epoch, or of the coordinator, whose `group` it is, and
+    returns what is kept.  Others stay accepted.  Raises TargetError."""
     known, tables = (await _kept(book)).get(group), book.feed.tables
     if known != (kept := known.then(tables) if known is not None else Known(tables)):
         update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND epoch = %s"
         await book.session.execute(update, _spelled(kept), book.feed.name, group, epoch)
+    return kept
 
 
 async def accept(book: Books, former: Feed) -> None:
@@ -111,6 +116,20 @@ async def earlier(book: Books) -> tuple[TableRule, ...]:
     if known is None:
         return ()
     return known.earlier if book.feed.tables != known.accepted else (*known.earlier, *known.ran)
+
+
+def left_behind(known: Known | None, feed: Feed, tables: Iterable[TableName]) -> tuple[TableName, ...]:
+    """Returns those of the target's tables of which the feed has taken other rows before: some may be there still, as
+    they were then."""
+    earlier = known.then(feed.tables).earlier if known is not None else ()
+    patterns = [Pattern.of(rule.target or rule.source) for rule in earlier]
+    return tuple(name for name in tables if any(pattern.matches(name) for pattern in patterns))
+
+
+async def tables_left_behind(feed: Feed, tables: Iterable[TableName]) -> tuple[TableName, ...]:
+    """Returns what `left_behind` does, as the target's bookkeeping has it.  Raises TargetError."""
+    async with session(feed.target_url) as target:
+        return left_behind(await read(Books(feed, target)), feed, tables)
 
 
 def _group(feed: Feed) -> int:

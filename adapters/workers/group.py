@@ -23,7 +23,7 @@ from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.operator import start_copy
+from tidelock.adapters.operator import known_tables, start_copy
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.operator.known_target import ahead, raise_epoch, require_known
 from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
@@ -211,7 +211,8 @@ class GroupRunner:
             first = taken.checkpoint == plan.since[self.number] and not taken.receipts
             essential = await start_copy.due(self._feed, {n for n, g in plan.tables if g == self.number}, first=first)
             rows = await start_copy.rows_merged(self._feed) if _unfinished(taken) else {}
-            options = options_of(self._feed, tables, self._stream_idle_us)
+            left = await known_tables.tables_left_behind(self._feed, tables)
+            options = options_of(self._feed, tables, self._stream_idle_us, left)
             journal = self._journal(options)
         except BaseException:
             await sink.close()

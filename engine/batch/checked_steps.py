@@ -14,12 +14,16 @@ row, though an earlier one may have the higher version, so these batches always 
 can tell that no change before it frees the value, and none of the table may be parked, as that may be what frees it:
 so it is allowed while a bad row is looked for, where the table has no parked rows.
 
+Where rows were left behind, by a filter that became narrower, one that is inserted may find its former self, whose
+unique values are older too.  It is written over whole: else a plain insert that finds its key leaves those as they are
+(`UpsertRows`), for which the log has no reason here.
+
 Sites without an arbiter write what has the greater stamp (`engine.batch.stamp_steps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
 
 from tidelock.engine.batch.blind_steps import blind_steps, displacing_steps, require_blind
@@ -30,7 +34,7 @@ from tidelock.engine.batch.row_chains import breaks
 from tidelock.engine.batch.stamp_steps import require_stamps, stamp_steps
 from tidelock.engine.model.conflict_options import TableWords
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import Kind, Row
+from tidelock.engine.model.records import Kind, Row, TableName
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.steps import DeleteRows, Step, UpdateRows, UpsertRows
@@ -51,6 +55,8 @@ def maker(options: Options) -> MakeSteps:
         return image_steps
     if options.verify == "version":
         return lambda changes, ranks: version_steps(changes, options)
+    if left := frozenset(options.left_behind):
+        return lambda changes, ranks: _over_what_was_left(merge(changes, ranks), left)
     return merge
 
 
@@ -65,6 +71,8 @@ def maker_in_order(options: Options) -> Callable[[Sequence[Change]], list[Step]]
         return image_steps_in_order
     if options.verify == "version":
         return lambda changes: version_steps(changes, options)
+    if left := frozenset(options.left_behind):
+        return lambda changes: _over_what_was_left(in_log_order(changes), left)
     return in_log_order
 
 
@@ -119,6 +127,16 @@ def _position(binding: Binding, column: str) -> int:
     columns = zip(binding.shape.columns, binding.columns, strict=True)
     names = [logged.name if written is not None else "" for logged, written in columns]
     return names.index(column) if column and column in names else -1
+
+
+def _over_what_was_left(steps: list[Step], tables: Container[TableName]) -> list[Step]:
+    """Returns the steps with inserts that write over rows of their keys in these tables."""
+    return [
+        UpsertRows(step.table, step.rows, fresh=True, blind=True)
+        if isinstance(step, UpsertRows) and step.fresh and step.table.key and step.table.name in tables
+        else step
+        for step in steps
+    ]
 
 
 # ---------------------------------------------------------------------- image

@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     Rows that somebody else writes at the target (`batch.checked_steps`):
     `verify`: what a change is compared with there before it is written.  `versions`: by table, the column that
     `version` goes by.  `replace`: a row that holds a unique value which another row is to have is deleted.
+    `left_behind`: tables whose target may hold rows of which the feed has not been told since, as it takes fewer.
 
     Conflicts of two sites (`two_way`):
     `direction`: of a feed that has an arbiter.  `policies`: by table; a feed that goes down takes the groups of columns
@@ -81,6 +82,7 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
     verify: Literal["off", "image", "version"] = "off"
     versions: dict[TableName, str] = {}
     replace: bool = False
+    left_behind: tuple[TableName, ...] = ()
     direction: Direction = "none"
     policies: dict[TableName, TableWords] = {}
     stamp: StampColumns | None = None

@@ -171,7 +171,6 @@ def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: 
     rig.assert_exact()
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("target", ["mariadb", "postgres"])
 def test_a_row_comes_back_into_a_filter_where_its_former_self_stayed(
     target: str, make_rig: Callable[..., Rig], mysql: MySql, request: pytest.FixtureRequest

@@ -11,7 +11,7 @@ from tidelock.engine.batch.conflict_cut import suspected
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.batch.parked_rows import ParkedRows
 from tidelock.engine.model.options import Options
-from tidelock.engine.model.records import Column, Kind, Row, Shape
+from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.steps import DeleteRows, UpdateRows, UpsertRows
@@ -196,6 +196,18 @@ def test_with_the_options_off_no_step_looks_at_anything() -> None:
     for one in log:
         assert not any(step.checks for step in checked_steps.maker(Options())([one], RANKS))
         assert not any(step.checks for step in checked_steps.maker_in_order(Options())([one]))
+
+
+@pytest.mark.parametrize("left", [(), (NAME,)])
+def test_a_row_is_written_over_the_one_that_was_left_behind_unique_values_included(left: tuple[TableName, ...]) -> None:
+    database, options = Database({NAME: TABLE}), Options(left_behind=left)
+    former = [change(BINDING, None, (1, "a", "x", 1)), change(BINDING, None, (2, "b", "x", 2), number=2)]
+    applied(database, former, options)
+    for number, row in ((3, (1, "c", "y", 3)), (4, (2, "a", "y", 4))):
+        applied(database, [change(BINDING, None, row, number=number)], options)
+    assert [row[1] for row in content(database).values()] == (["c", "a"] if left else ["a", "b"])
+    steps = checked_steps.maker_in_order(options)([change(BINDING, None, (3, "d", "x", 5))])
+    assert [isinstance(step, UpsertRows) and step.blind for step in steps] == [bool(left)]
 
 
 def test_replacing_is_for_tables_of_which_nothing_is_parked() -> None:
