@@ -16,7 +16,7 @@ RECORDED = {
 }  # fmt: skip
 LATER = {
     "idle_checkpoint_bytes": 0, "verify": "off", "versions": {}, "replace": False, "direction": "none", "policies": {},
-    "stamp": None, "clock": None,
+    "stamp": None, "clock": None, "left_behind": (),
 }  # fmt: skip
 """What older ones lack, and what that means."""
 
