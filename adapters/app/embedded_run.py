@@ -1,6 +1,6 @@
 """The run of a feed from its takeover to its end: source log → capture process → apply machine → target.
 
-What it imports takes as long as a server takes to answer, so it is imported while servers are asked (`load_sink`).
+What it imports takes as long as a server takes to answer, so it is imported while servers are asked (`app.run`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ async def follow(
     shell.post(taken)
     if until_caught_up:
         log.aim(source.now)
-    silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
+
+    def silent() -> Silent:
+        return Silent(log.silent_seconds, life.pulse.silent_seconds)
+
     sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds, life.slot.shown)
     life.slot.begin()
     await life.serve(feed)

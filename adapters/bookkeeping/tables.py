@@ -99,7 +99,7 @@ TABLES = (
     SHADOWS,
 )
 OF_SITES: Final = frozenset((SITES, PAIRS, CONFLICTS, VERDICTS, STATEMENTS, WRITERS))
-"""Those that feeds with sites alone read and write."""
+"""Tables that feeds with sites alone read and write."""
 
 _COLUMNS = {
     "tidelock_owner": """

@@ -42,7 +42,7 @@ _REFUSALS: Final = {
     UnknownError: "See what `tidelock check FEED` says of the topics' settings (records of ours do not go into a topic "
     "that is compacted), and the broker's log",
 }
-"""What helps against errors whose own words do not say it."""
+"""Advice by errors whose own words do not say what helps."""
 
 
 def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIOKafkaProducer:

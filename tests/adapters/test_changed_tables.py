@@ -111,7 +111,7 @@ def test_a_table_that_came_in_while_a_resync_waited_for_an_answer(rig: Rig) -> N
 
 
 def test_a_filter_that_was_wider_once_has_its_rows_copied_anew(rig: Rig) -> None:
-    """What came while it was wider has not changed since it was narrowed: to keep it would show older values for good.
+    """Rows that came while it was wider do not change once it is narrow: to keep them would show older values for good.
     """
     former, wider = rules(rig, one="", part="id < 10"), rules(rig, one="", part="id < 10 OR id > 14")
     rig.at_source("UPDATE part SET v = concat('v', id)")

@@ -29,6 +29,7 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.control import ControlTopic, SoleWriter
 from tidelock.adapters.runtime.progress import progress_on
 from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.adapters.wiring.session import TargetSession
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers import coordinator_takeover
 from tidelock.engine.capture.mapping import Mapping
@@ -51,7 +52,7 @@ _RECEIPTS = "SELECT count(*)::text FROM tidelock.tidelock_progress WHERE feed = 
 
 
 async def fence(feed: Feed) -> None:
-    """What a coordinator does before it notes where its feed begins."""
+    """Does as a coordinator before it notes where its feed begins."""
     mapping = Mapping(rules_of(feed), feed.schema)
     await topics.ensure(feed.log_url, feed.name, 1)
     sink, pen = make_sink(feed, mapping, group=COORDINATOR), SoleWriter(feed)
@@ -131,8 +132,8 @@ def test_a_run_that_workers_overtake_at_its_start_is_refused(
     rig.catch_up()
     looks = at_target.refusals
 
-    async def then_workers_come(*arguments: object) -> object:
-        found = await looks(*arguments)  # type: ignore[arg-type]
+    async def then_workers_come(feed: Feed, target: TargetSession) -> object:
+        found = await looks(feed, target)
         if not found:
             owner = "INSERT INTO tidelock.tidelock_owner (feed, grp, epoch) VALUES ('{}', {}, 1)"
             await asyncio.to_thread(rig.at_target, owner.format(rig.name, COORDINATOR))
