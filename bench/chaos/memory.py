@@ -43,7 +43,10 @@ Point: TypeAlias = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Memory of one name's processes, MB.  `drift`, `slope`: MB/minute; `life_growth`: the largest of `lives` lives."""
+    """Memory of one name's processes, MB.  `drift`, `slope`: MB/minute; `life_growth`: the largest of `lives` lives.
+
+    `grown`: (minute of its life, MB) of the life that grew the most.  A step in it is something that was loaded once.
+    """
 
     name: str
     peak: float
@@ -51,6 +54,7 @@ class Memory:
     slope: float
     lives: int
     life_growth: float
+    grown: Sequence[Point] = dataclasses.field(default=(), repr=False)
 
     @property
     def flat(self) -> bool:
@@ -72,14 +76,15 @@ class Life:
 def measured(name: str, samples: Sequence[Sample], peak_bytes: int) -> Memory:
     lives = [_life(life) for life in _by_process(sample for sample in samples if sample.name == name)]
     long = [life.warm for life in lives if life.floors and life.floors[-1][0] >= LIFE_SECONDS / 60]
-    grown = [line(warm) * (warm[-1][0] - warm[0][0]) for warm in long]
+    grown = max(long, key=growth, default=[])
     return Memory(
         name=name,
         peak=round(peak_bytes / _MEGABYTE, 1),
         drift=round(_common_line(_equal_ages(lives)), 3),
         slope=round(_common_line(long), 3),
         lives=len(long),
-        life_growth=round(max(grown, default=0.0), 2),
+        life_growth=round(growth(grown), 2),
+        grown=[(round(age, 1), round(mb, 1)) for age, mb in grown],
     )
 
 
@@ -108,6 +113,11 @@ def _equal_ages(lives: Sequence[Life]) -> list[list[Point]]:
     for life, (age, mb) in itertools.chain.from_iterable(((life, at) for at in life.floors) for life in lives):
         of.setdefault(age, []).append((life.begun, mb))
     return list(of.values())
+
+
+def growth(life: Sequence[Point]) -> float:
+    """By how many MB the life grew, by the line through it."""
+    return line(life) * (life[-1][0] - life[0][0]) if life else 0.0
 
 
 def line(points: Sequence[Point]) -> float:

@@ -253,6 +253,7 @@ def test_lives_that_hold_more_than_those_before_at_the_same_age_are_not_flat() -
 def test_memory_that_leaks_within_lives_is_not_flat() -> None:
     fast = measured("run", hour(lambda at, age: blows_of(at, age) + 18.0 * age), 0)
     assert fast.life_growth > 80 and fast.slope > 17 and not fast.flat
+    assert fast.grown[-1][1] - fast.grown[0][1] > 80
     slow = measured("run", hour(lambda at, age: warming(at, age) + 0.3 * age), 0)
     assert slow.life_growth < 5 and slow.slope > MOST_SLOPE and not slow.flat
     alone = measured("run", life(1, 0, 20.0, lambda at, age: blows_of(at, age) + 0.3 * age), 0)
