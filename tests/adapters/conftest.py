@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         rooms = {item.path.name, item.path.parent.name}
         if not rooms & IN_TURN or not isinstance(item, pytest.Function) or item.get_closest_marker("proof"):
             continue
-        if rooms & set(TELL_APART) and "mysql" in inspect.getsource(item.function):
+        if rooms & set(TELL_APART) and "mysql" in source_of(item.function):
             continue
         if kinds := kinds_of(item):
             functions.setdefault(item.nodeid.partition("[")[0], {}).setdefault(kinds, []).append(item)
@@ -57,6 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for kinds, cases in by_kinds.items():
             for case in cases if kinds != turn else ():
                 case.add_marker(pytest.mark.proof)
+
+
+@functools.cache
+def source_of(function: Callable[..., Any]) -> str:
+    return inspect.getsource(function)
 
 
 def kinds_of(item: pytest.Function) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ def count(rig: Rig, table: str) -> int:
     return int(rig.rows(f"SELECT count(*)::text FROM {rig.schema}.{table}")[0][0])
 
 
+@pytest.mark.proof
 def test_a_table_that_came_in_by_hand_is_refused_until_it_is_copied(rig: Rig) -> None:
     rig.rules = rules(rig, one="", two="", part="id < 10")
     for _ in range(2):
@@ -142,6 +143,7 @@ def test_of_two_edits_of_one_file_the_second_changes_nothing(rig: Rig) -> None:
     assert (count(rig, "two"), count(rig, "part")) == (0, 11)
 
 
+@pytest.mark.proof
 def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
     """Nobody reads its chunks any more: the copy ends, and once it comes in again it is copied anew."""
     rig = make_rig(mariadb, postgres, "amid", start="copy", copy={"existing": "replace"})

@@ -216,6 +216,7 @@ def test_rows_that_only_the_merge_refuses_become_failed_rows_and_the_rest_is_cop
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run(
     mariadb: Server, postgres: Server, make_rig: Callable[..., Rig], tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def feed_of(rig: Rig, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.proof
 def test_a_table_that_comes_in_under_load_is_copied_exactly(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:

@@ -47,7 +47,7 @@ def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> Rig:
     return made
 
 
-@pytest.mark.parametrize("fault", ["go on", "stop"])
+@pytest.mark.parametrize("fault", [pytest.param("go on", marks=pytest.mark.proof), "stop"])
 def test_a_full_disk_is_told_and_the_feed_does_as_it_was_told(fault: str, rig: Rig, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -163,6 +163,7 @@ def test_unshare_is_there() -> None:
     assert subprocess.run([*small_disk(Path("/mnt")), "true"], check=False).returncode == 0
 
 
+@pytest.mark.proof
 def test_a_group_of_workers_halts_where_its_journal_is_cut_short(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka, tmp_path: Path
 ) -> None:

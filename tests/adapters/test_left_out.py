@@ -45,7 +45,7 @@ def assert_refused(rig: Rig, *words: str) -> None:
         assert word in said, said
 
 
-@pytest.mark.parametrize("option", ["binlog-ignore-db", "binlog-do-db"])
+@pytest.mark.parametrize("option", ["binlog-ignore-db", pytest.param("binlog-do-db", marks=pytest.mark.proof)])
 @pytest.mark.parametrize("scheme", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_a_database_that_is_not_logged(
     make: Make, postgres: Postgres, make_rig: Callable[..., Rig], scheme: str, option: str

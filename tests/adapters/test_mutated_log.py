@@ -146,9 +146,14 @@ def tagged(tag: bytes) -> bytes:
     return varied + b"\x0c\2"
 
 
-BOMB = b"\x81\x05" + zlib.compress(bytes(1 << 26))
+def bomb() -> bytes:
+    """64 MB of zeros, which claim to be five bytes."""
+    packed = zlib.compressobj()
+    return b"\x81\x05" + b"".join([*(packed.compress(bytes(1 << 20)) for _ in range(64)), packed.flush()])
+
+
 REFUSED: dict[str, Callable[[], object]] = {
-    "more than it claims": lambda: inflated(BOMB, 0, len(BOMB)),
+    "more than it claims": lambda: inflated(raw := bomb(), 0, len(raw)),
     "an absurd claim": lambda: inflated(b"\x84\xff\xff\xff\xff" + zlib.compress(b"x"), 0, 30),
     "an event of no size": lambda: [*transaction_events(bytes(60), 0, 60)],
     "no payload": lambda: [*transaction_events(b"\2\1\0" * 9, 0, 27)],

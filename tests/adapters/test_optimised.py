@@ -17,7 +17,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("how", ["-O", "PYTHONOPTIMIZE"])
+@pytest.mark.parametrize("how", ["-O", pytest.param("PYTHONOPTIMIZE", marks=pytest.mark.proof)])
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_every_entry_refuses_to_run_without_assertions(entry: str, how: str) -> None:
     flags = ["-O"] if how == "-O" else []

@@ -42,7 +42,7 @@ def way_out(rig: Rig, *changes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", [*LEFT_AND_BACK][:2] + [pytest.param(one, marks=pytest.mark.proof) for one in [*LEFT_AND_BACK][2:]]
+    "what", [*LEFT_AND_BACK][:1] + [pytest.param(one, marks=pytest.mark.proof) for one in [*LEFT_AND_BACK][1:]]
 )
 def test_what_left_the_publication_while_the_feed_stood_still(
     make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres, what: str
@@ -63,9 +63,8 @@ def test_what_left_the_publication_while_the_feed_stood_still(
     rig.assert_exact()
 
 
-@pytest.mark.parametrize(
-    "change", ["ADD ATTRIBUTE c int", pytest.param("DROP ATTRIBUTE b", marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("change", ["ADD ATTRIBUTE c int", "DROP ATTRIBUTE b"])
 def test_a_composite_type_that_is_changed(
     make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres, change: str
 ) -> None:

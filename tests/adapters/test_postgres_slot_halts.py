@@ -153,6 +153,7 @@ def test_a_promoted_standby_without_the_slot_halts(
     way_out(rig)
 
 
+@pytest.mark.proof
 def test_a_promoted_standby_that_has_the_slot_goes_on(
     make_rig: Callable[..., Rig],
     make_postgres: Callable[..., Postgres],

@@ -374,9 +374,8 @@ def test_an_idle_source_lets_its_log_go(
     process.stop()
 
 
-@pytest.mark.parametrize(
-    "rows", [pytest.param(100, id="read"), pytest.param(15_000, id="not read", marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("rows", [pytest.param(100, id="read"), pytest.param(15_000, id="not read")])
 def test_a_server_shuts_down_while_the_target_takes_nothing(
     rows: int, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
@@ -547,6 +546,7 @@ def resident(process: Process) -> int:
     return max(sizes, default=0)
 
 
+@pytest.mark.proof
 def test_a_run_waits_for_the_promotion_of_a_standby(
     make_rig: Callable[..., Rig],
     make_postgres: Callable[..., Postgres],

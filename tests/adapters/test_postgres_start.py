@@ -56,7 +56,7 @@ def begun(rig: Rig, lsn: int) -> Beginning:
     return PostgresSource(place).keep_log([TableName(rig.schema, "item")], Position("", lsn), kept=True)
 
 
-@pytest.mark.parametrize("start", ["earliest", "LSN"])
+@pytest.mark.parametrize("start", [pytest.param("earliest", marks=pytest.mark.proof), "LSN"])
 def test_a_feed_begins_where_its_slot_keeps_the_log(start: str, rig: Rig) -> None:
     """The target holds the rows up to there, by other means; the slot is neither dropped nor made anew."""
     publish(rig, "item")

@@ -169,6 +169,7 @@ def test_shares_of_a_feed_go_through_all_rows(make_rig: Callable[..., Rig], post
     assert seen == [("a", 2000), ("a", 2000), ("a", 1000), ("b", 900)] and differences == 3
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("target", ["postgres", "mariadb"])
 def test_statements_of_a_dry_run_would_do(
     target: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest

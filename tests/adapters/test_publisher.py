@@ -374,6 +374,7 @@ async def test_records_stay_below_the_limit_where_rows_allow(mariadb, kafka, pub
     await feed.is_exact()
 
 
+@pytest.mark.proof
 async def test_a_row_of_many_megabytes_passes_where_the_topic_takes_it(feed, publish):
     publisher = await publish(feed)
     feed.run(f"INSERT INTO account VALUES ({next(feed.ids)}, REPEAT('x', 7000000))")

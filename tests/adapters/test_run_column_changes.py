@@ -75,6 +75,7 @@ def test_definitions_among_rows(rig: Rig) -> None:
         assert (made["n"], made["kind"]) == ("int(10) unsigned", "enum('a','b','c')")
 
 
+@pytest.mark.proof
 def test_what_ran_at_the_target_already_is_not_run_again(rig: Rig) -> None:
     """As after a crash between the statement, which MySQL commits at once, and the note that it ran.  The next reader
     goes by the type of before, which the source's catalogue has no more; so does one that halts, again and again."""

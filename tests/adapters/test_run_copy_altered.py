@@ -78,6 +78,7 @@ RENAME = "ALTER TABLE {} RENAME TO {}"  # in words of all three
 FROM_POSTGRES = ("postgres_source-postgres", "postgres_source-mysql")
 
 
+@pytest.mark.proof
 @at("mysql-postgres", proof=("mysql-mariadb", "mariadb-mysql", *FROM_POSTGRES))
 def test_tables_have_other_names_or_none(rig: Rig) -> None:
     killed_amid(rig)

@@ -69,7 +69,8 @@ def test_sigkill_at_twenty_random_moments(
     killed(rig, kind(), kills=20, rate=4000, seed=5)
 
 
-@pytest.mark.parametrize("target", ["postgres", pytest.param("mysql", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
 def test_sigkill_around_truncate(
     target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
 ) -> None:
@@ -91,6 +92,7 @@ def test_sigkill_around_truncate(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_the_target_goes_away_and_comes_back(
     make_rig: Callable[..., Rig], mariadb: Server, make_postgres: Callable[..., Postgres]
 ) -> None:
@@ -170,7 +172,7 @@ def test_the_source_restarts_and_its_log_rotates(
     rig.assert_exact()
 
 
-@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+@pytest.mark.parametrize("kind", ["mariadb", pytest.param("mysql", marks=pytest.mark.proof)])
 def test_start_from_a_gtid_set(
     kind: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest
 ) -> None:

@@ -144,7 +144,7 @@ def listed(rig: Rig) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.proof)],  # SIGHUP: also below
+    [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.proof) for number in (signal.SIGINT, signal.SIGHUP))],
     ids=lambda number: number.name,
 )
 def test_a_signal_ends_a_run_cleanly(
@@ -177,6 +177,7 @@ def test_a_signal_ends_a_run_cleanly(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_terminal_that_is_closed_ends_a_run_but_not_one_under_nohup(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:

@@ -135,7 +135,7 @@ def test_too_many_connections_at_postgresql(
     assert not rig.differences().total
 
 
-@pytest.mark.parametrize("end", ["source", "target"])
+@pytest.mark.parametrize("end", [pytest.param("source", marks=pytest.mark.proof), "target"])
 def test_too_many_connections_at_mariadb(
     end: str, make_mariadb: Callable[..., MariaDb], mariadb: MariaDb, make_rig: Callable[..., Rig]
 ) -> None:

@@ -17,10 +17,11 @@ SECONDS = 120.0
     ("target", "triggers"),
     [
         ("postgres", False),
-        pytest.param("mysql", True, marks=pytest.mark.proof),
-        pytest.param("mariadb", False, marks=pytest.mark.proof),
+        ("mysql", True),
+        ("mariadb", False),
     ],
 )
+@pytest.mark.proof
 def test_a_partition_that_is_emptied(
     target: str, triggers: bool, make_rig: Callable[..., Rig], postgres_source: Postgres, request: pytest.FixtureRequest
 ) -> None:

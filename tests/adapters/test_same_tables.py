@@ -55,6 +55,7 @@ def test_a_feed_of_another_name_goes_on_under_its_own(renamed: Rig, start: str) 
     renamed.assert_exact()
 
 
+@pytest.mark.proof
 def test_another_schema_of_the_bookkeeping(renamed: Rig) -> None:
     renamed.name, renamed.options["schema"] = renamed.name[:-1], f"{renamed.schema}_books"
     assert "`schema: tidelock` in place of" in _refused(renamed)
@@ -160,6 +161,7 @@ def _neighbours(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgr
     return rig, other
 
 
+@pytest.mark.proof
 def test_a_table_of_another_feed_is_not_added(
     make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_table_of_another_feed_is_not_added(
     assert rig.equal()
 
 
+@pytest.mark.proof
 def test_a_part_of_the_rows_may_be_added(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
     rig, _ = _neighbours(make_rig, mariadb, postgres, "parts")
     done = tidelock("add-table", str(rig.feed), f"{rig.schema}.bare", "--where", "id > 100", "--apply")

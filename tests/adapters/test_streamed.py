@@ -141,6 +141,7 @@ def test_a_reader_of_the_target_sees_all_of_it_or_nothing_and_the_statement_afte
     rig.assert_exact()
 
 
+@pytest.mark.proof
 @at("mariadb_target")
 def test_killed_or_told_to_stop_in_the_middle_all_of_it_is_there_or_nothing_and_the_next_run_begins_again(
     make_rig: Callable[..., Rig], mariadb: Server, target: Server

@@ -39,7 +39,8 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..
         one.close()
 
 
-@pytest.mark.parametrize("restarted", [False, pytest.param(True, marks=PROOF)])
+@pytest.mark.proof
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(("eu", "us"), PAIRS)
 def test_what_crosses_comes_back(eu: str, us: str, restarted: bool, pair: Callable[..., Pair]) -> None:
     """Histories 1 and 3 (row 1), 2 (row 2), 6 (places), 11 (row 5), 4, where the reader begins anew; and verdicts."""

@@ -168,6 +168,7 @@ def test_names_follow_statements_that_are_read_late(pair: tuple[str, str], make:
     rig.assert_exact()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("pair", at_first(PAIRS[1]), ids=word)
 def test_killed_behind_statements_and_read_again_from_before_them(pair: tuple[str, str], make: Make) -> None:
     rig = shop(make(pair))

@@ -129,6 +129,7 @@ def test_a_worker_may_end_when_the_feed_has_caught_up(make_workers: Make, mariad
         rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_an_embedded_feed_is_moved_over(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     """It goes on from the checkpoint at the target; there is no way back under the same name."""
     workers = make_workers(mariadb, postgres, "moved", 2)
@@ -188,6 +189,7 @@ def test_another_worker_takes_over_from_a_killed_one(make_workers: Make, mariadb
         workers.until_flowing()
 
 
+@pytest.mark.proof
 def test_a_worker_that_wakes_after_others_took_over_writes_nothing(
     make_workers: Make, mariadb: Server, postgres: Server
 ) -> None:
