@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 import pymysql
@@ -34,6 +35,7 @@ ALL_ROWS: Final = "sql_select_limit=18446744073709551615"
 """A server's own limit would cut what is read of tables, without a word."""
 _MODE: Final = "sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO'"
 """A server's own mode may take our statements for others (ORACLE, ANSI_QUOTES), or cut what is kept."""
+_SETTINGS: Final = f"time_zone='+00:00',sql_big_selects=1,{ALL_ROWS},{_MODE}"
 _ISOLATION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 WRITE_SECONDS: Final = 600.0  # of a server that takes nothing; what it is sent is rows, and it may be slow
 SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
@@ -43,6 +45,7 @@ _DENIED: Final = {
     ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
     ER.HOST_NOT_PRIVILEGED, 1698,
 }  # fmt: skip
+_flavors: WeakKeyDictionary[pymysql.Connection[Any], Flavor] = WeakKeyDictionary()
 _LOG_ERROR: Final = 1236  # "Got fatal error … from source when reading data from binary log"
 
 _LOST_HINT: Final = (
@@ -120,7 +123,6 @@ def _connected(endpoint: Address) -> SourceConnection:
             database=endpoint.database or None,
             charset="utf8mb4",
             autocommit=True,
-            init_command=f"SET time_zone='+00:00',sql_big_selects=1,{ALL_ROWS},{_MODE}",
             connect_timeout=endpoint.connect_seconds,
             read_timeout=endpoint.connect_seconds,
             write_timeout=WRITE_SECONDS,
@@ -147,6 +149,10 @@ class SourceConnection(Connection):
     _sock: socket.socket
     _read_timeout: float
     _reader: io.BufferedReader | None = None
+
+    def set_character_set(self, charset: str, collation: str | None = None) -> None:
+        """Make the session ours in one statement; PyMySQL asks for this once it is logged in."""
+        self.query(f"SET NAMES {charset},{_SETTINGS}")
 
     def interrupt(self) -> None:
         """End the connection, called from another thread: whoever waits for an answer gets an error."""
@@ -238,7 +244,13 @@ def rows(connection: pymysql.Connection[Any], sql: str, *args: object) -> list[t
 
 
 def flavor(connection: pymysql.Connection[Any]) -> Flavor:
-    """Read which kind of server it is, and its version."""
+    """Which kind of server it is, and its version; asked once of a connection."""
+    if connection not in _flavors:
+        _flavors[connection] = _flavor(connection)
+    return _flavors[connection]
+
+
+def _flavor(connection: pymysql.Connection[Any]) -> Flavor:
     text = str(rows(connection, "SELECT VERSION()")[0][0])
     found = re.search(r"(\d+)\.(\d+)\.(\d+)(?=-MariaDB)|(\d+)\.(\d+)\.(\d+)", text)
     if found is None:
@@ -249,8 +261,13 @@ def flavor(connection: pymysql.Connection[Any]) -> Flavor:
 
 def variable(connection: pymysql.Connection[Any], name: str) -> str:
     """A global variable, or the empty string where the server has none of that name."""
-    found = rows(connection, "SHOW GLOBAL VARIABLES LIKE %s", name)
-    return str(found[0][1]) if found else ""
+    return variables(connection, name).get(name, "")
+
+
+def variables(connection: pymysql.Connection[Any], *names: str) -> dict[str, str]:
+    """Those of the global variables that the server has."""
+    found = rows(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", names)
+    return {str(name): str(value) for name, value in found}
 
 
 def dumps_checksums(connection: pymysql.Connection[Any]) -> bool:

@@ -19,7 +19,7 @@ import pymysql
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.log_file import Event, events_of, events_without
 from tidelock.adapters.mysql.binlog.positions import ending_of, gtid_list, gtid_of, has_gtid, survey
-from tidelock.adapters.mysql.connection import Address, connect, explained, flavor, rows, variable
+from tidelock.adapters.mysql.connection import Address, connect, explained, flavor, rows, variables
 from tidelock.adapters.mysql.errors import SEE_THE_LOG
 from tidelock.adapters.mysql.gtid import MySqlGtids
 from tidelock.adapters.ports import history_words as words
@@ -40,8 +40,8 @@ HINT: Final = (
 
 def identity(connection: pymysql.Connection[Any]) -> str:
     """The server's UUID; MariaDB has none, so its id."""
-    uuid = variable(connection, "server_uuid")
-    return uuid or f"server_id {variable(connection, 'server_id')}"
+    known = variables(connection, "server_uuid", "server_id")
+    return known.get("server_uuid") or f"server_id {known['server_id']}"
 
 
 def confirm(endpoint: Address, start: Position, further: Sequence[Position] = ()) -> None:

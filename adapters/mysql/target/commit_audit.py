@@ -93,13 +93,13 @@ class CommitAudit:
     async def _stored(self, session: TargetSession) -> tuple[int, Position | None, set[int]]:
         """Read the epoch, the checkpoint, and the numbers of our receipts, all of one moment."""
         schema, mine = f"{self._fencing.schema}.tidelock_", self._fencing.identity
-        async with session.transaction():
-            answer = await session.ask(
-                f"SELECT {_EPOCH},epoch,'' FROM {schema}owner WHERE {mine} "
-                f"UNION ALL SELECT {_POSITION},0,position FROM {schema}checkpoint WHERE {mine} "
-                f"UNION ALL SELECT {_BATCH},batch,'' FROM {schema}progress "
-                f"WHERE {mine} AND epoch={self._fencing.epoch:d}"
-            )
+        query = (
+            f"SELECT {_EPOCH},epoch,'' FROM {schema}owner WHERE {mine} "
+            f"UNION ALL SELECT {_POSITION},0,position FROM {schema}checkpoint WHERE {mine} "
+            f"UNION ALL SELECT {_BATCH},batch,'' FROM {schema}progress "
+            f"WHERE {mine} AND epoch={self._fencing.epoch:d}"
+        )
+        answer, _ = await session.run([query.encode(), b"ROLLBACK"])
         epoch, position, found = 0, None, set()
         for kind, number, text in answer.rows:
             if kind == _EPOCH:

@@ -78,8 +78,17 @@ class Fencing:
 
     async def fence(self, session: TargetSession) -> None:
         """Keep any newer owner waiting within the session's transaction.  Raises Fenced if there is one."""
-        if not (await session.ask(f"SELECT epoch {self.owner_row(session, self.epoch)}")).rows:
+        if not (await session.ask(self._fence(session))).rows:
             raise Fenced
+
+    async def look(self, session: TargetSession) -> None:
+        """Look at the owner, in a transaction of its own.  Raises Fenced if there is a newer one."""
+        found, _ = await session.run([self._fence(session).encode(), b"ROLLBACK"])
+        if not found.rows:
+            raise Fenced
+
+    def _fence(self, session: TargetSession) -> str:
+        return f"SELECT epoch {self.owner_row(session, self.epoch)}"
 
     async def fence_votes(self, session: TargetSession, votes: Mapping[int, int]) -> None:
         """Keep every group (to epoch) with the owner that voted, within the transaction.  Raises Outvoted."""
@@ -95,8 +104,7 @@ class Fencing:
             await self._claim(session, number)
             if self.verify is not None:
                 await self.verify(session)
-            async with session.transaction():
-                await self.fence(session)
+            await self.look(session)
         except BaseException:
             session.drop()
             raise
@@ -126,8 +134,7 @@ class Fencing:
 
     async def _claim(self, session: TargetSession, number: int) -> None:
         while not await self._locked(session, number):
-            async with session.transaction():
-                await self.fence(session)  # an older owner must not kill a newer one's session
+            await self.look(session)  # an older owner must not kill a newer one's session
             await self.end(session, number)
 
     async def _raise_epoch(self, session: TargetSession) -> None:

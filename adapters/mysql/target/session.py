@@ -268,20 +268,24 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> TargetSession:
 async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int) -> TargetSession:
     dialect = Dialect.MARIADB if "mariadb" in connection.server_version.lower() else Dialect.MYSQL
     session = TargetSession(connection, dialect, connection.thread_id(), 0)
-    _check_version(await _value(session, "SELECT @@version"), dialect, endpoint)
-    await session.run(settings(dialect, lock_seconds))
     isolation = "transaction_isolation" if dialect is Dialect.MYSQL else "tx_isolation"
-    ((modes, zone, level, checks, packet, number),) = (
-        await session.ask(
-            f"SELECT @@sql_mode,@@time_zone,@@{isolation},@@foreign_key_checks,@@max_allowed_packet,CONNECTION_ID()"
-        )
-    ).rows
+    kept = (
+        f"SELECT @@version,@@sql_mode,@@time_zone,@@{isolation},@@foreign_key_checks,@@max_allowed_packet,"
+        "CONNECTION_ID()"
+    )
+    try:
+        *_, answer, _ = await session.run([*settings(dialect, lock_seconds), kept.encode(), b"ROLLBACK"])
+    except StatementFailed:
+        if session.alive:  # an old server does not know all of the settings
+            _check_version(await _value(session, "SELECT @@version"), dialect, endpoint)
+        raise
+    ((version, modes, zone, level, checks, packet, number),) = answer.rows
+    _check_version(version, dialect, endpoint)
     if set(modes.split(",")) != MODES or zone != "+00:00" or level != "READ-COMMITTED" or checks != 1:
         raise TargetError(
             f"{endpoint} does not keep our session's settings (sql_mode {modes}, time_zone {zone}, isolation {level})",
             "connect to the server itself: something between changes or shares sessions",
         )
-    await session.rollback()
     session.number = number
     session.packet_bytes = packet - 1024  # the server counts the packet's head too
     return session
