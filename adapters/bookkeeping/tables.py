@@ -323,12 +323,12 @@ def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]
 _MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 
-def columns_query(dialect: Dialect, schema: str) -> str:
-    """Returns SQL that lists (table, column) of each of `TABLES` in `schema`, for `lacking`.
+def columns_query(dialect: Dialect, schema: str, tables: tuple[str, ...] = TABLES) -> str:
+    """Returns SQL that lists (table, column) of each of these tables in `schema`, for `lacking`.
 
     MySQL shows those that this user may use.  PostgreSQL shows all, and a row of NULLs where there is only the schema.
     """
-    names = ", ".join(f"'{name}'" for name in TABLES)
+    names = ", ".join(f"'{name}'" for name in tables)
     return _COLUMNS_QUERIES[dialect].format(schema=schema.replace("'", "''"), names=names)
 
 

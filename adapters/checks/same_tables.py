@@ -118,7 +118,7 @@ async def _new_rules(feed: Feed, target: TargetSession) -> list[TableRule]:
 
 async def has_run(feed: Feed, target: TargetSession) -> bool:
     """Tells whether a run or workers have had the feed; `init` has not.  Raises TargetError."""
-    lacking = await look(target, feed.schema)
+    lacking = await look(target, feed.schema, ("tidelock_owner",))
     return "tidelock_owner" not in lacking.tables and bool(await Books(feed, target).owners())
 
 
@@ -126,7 +126,7 @@ async def _others(feed: Feed, target: TargetSession) -> list[_Other]:
     found = list[_Other]()
     for (schema,) in await target.fetch(_BOOKS, CHECKPOINTS):
         name = str(schema)
-        lacking = await look(target, name)
+        lacking = await look(target, name, (CHECKPOINTS, "tidelock_runs"))
         if CHECKPOINTS in lacking.tables:
             continue
         table = f"{quote(target.dialect, name)}.{CHECKPOINTS}"

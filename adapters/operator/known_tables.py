@@ -65,7 +65,7 @@ async def all_of(book: Books) -> tuple[TableRule, ...]:
 
 async def _kept(book: Books) -> dict[int, Known | None]:
     """Returns what each group has kept."""
-    lacking = await look(book.session, book.feed.schema)
+    lacking = await look(book.session, book.feed.schema, (_OWNER,))
     if _OWNER in lacking.tables or "rules" in lacking.columns.get(_OWNER, ()):
         return {}
     found = await book.session.fetch(f"SELECT grp, rules FROM {book.table(_OWNER)} WHERE feed = %s", book.feed.name)
@@ -85,7 +85,7 @@ async def keep(book: Books, epoch: int, group: int = 0) -> Known:
 async def accept(book: Books, former: Feed) -> None:
     """Notes that a run may have the rules of the book's feed, behind one that had those of `former`.  The caller's
     transaction.  Raises TargetError."""
-    if "rules" in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
+    if "rules" in (await look(book.session, book.feed.schema, (_OWNER,))).columns.get(_OWNER, ()):
         return  # an older version made the bookkeeping, so nothing is compared
     known = await read(book)
     accepted = msgspec.structs.replace(known or Known(former.tables), accepted=book.feed.tables)
@@ -96,7 +96,7 @@ async def accept(book: Books, former: Feed) -> None:
 async def begin_anew(book: Books) -> None:
     """Notes that the feed goes on with rows of the book's rules alone, which are all copied: copies that were held for
     another file are gone.  The caller's transaction.  Raises TargetError."""
-    if "rules" not in (await look(book.session, book.feed.schema)).columns.get(_OWNER, ()):
+    if "rules" not in (await look(book.session, book.feed.schema, (_OWNER,))).columns.get(_OWNER, ()):
         update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND rules IS NOT NULL"
         await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name, _group(book.feed))
 

@@ -32,7 +32,7 @@ async def require_known(feed: Feed, seen: SeenControl) -> None:
     if seen.plan is None:
         return
     async with session(feed.target_url) as target:
-        if "tidelock_owner" not in (await look(target, feed.schema)).tables:
+        if "tidelock_owner" not in (await look(target, feed.schema, ("tidelock_owner",))).tables:
             owner = (await Books(feed, target).owners()).get(COORDINATOR)
             if owner is not None and owner.epoch:
                 return

@@ -98,7 +98,7 @@ async def mark_applied(book: Books, id: str) -> None:
 
 async def _never_kept(book: Books) -> bool:
     """Tells whether no feed of this bookkeeping has had sites, between which rows lose."""
-    return CONFLICTS in (await look(book.session, book.feed.schema)).tables
+    return CONFLICTS in (await look(book.session, book.feed.schema, (CONFLICTS,))).tables
 
 
 _OF_ID = "AND source = %s AND number = %s AND ordinal = %s AND entry = %s"

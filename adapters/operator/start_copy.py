@@ -77,7 +77,7 @@ async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
         return []
     async with session(feed.target_url) as target:
         book = Books(feed, target)
-        if "tidelock_owner" not in (await look(target, feed.schema)).tables and await book.owners():
+        if "tidelock_owner" not in (await look(target, feed.schema, ("tidelock_owner",))).tables and await book.owners():
             return []
         full = list[TableName]()
         for name in tables:

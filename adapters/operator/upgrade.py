@@ -27,7 +27,7 @@ def tables_of(feed: Feed) -> tuple[str, ...]:
 
 async def look(target: TargetSession, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
     """Returns what the bookkeeping lacks of these tables.  Raises TargetError."""
-    return lacking(await target.fetch(columns_query(target.dialect, schema)), tables)
+    return lacking(await target.fetch(columns_query(target.dialect, schema, tables)), tables)
 
 
 async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) -> None:

@@ -132,7 +132,7 @@ class MySqlTarget:
 
     async def lacking(self, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
         """Find what is missing of these of tidelock's own tables."""
-        return lacking(await self._server.ask(columns_query("mysql", schema)), tables)
+        return lacking(await self._server.ask(columns_query("mysql", schema, tables)), tables)
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         """The server asks for all three."""

@@ -177,7 +177,7 @@ class PostgresTarget:
 
     async def lacking(self, schema: str, tables: tuple[str, ...] = TABLES) -> Lacking:
         """Find what is missing of these of tidelock's own tables."""
-        return lacking(await self._connection.fetch(columns_query("postgres", schema)), tables)
+        return lacking(await self._connection.fetch(columns_query("postgres", schema, tables)), tables)
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         """Tell whether the account may add the missing columns."""
