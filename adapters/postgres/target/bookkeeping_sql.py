@@ -232,12 +232,12 @@ class BookkeepingSql:
         return f"INSERT INTO {self.checkpoint} (feed, grp, position) VALUES ({self._values}, {text(position)})"
 
     def missing(self, epoch: int, batches: Iterable[int]) -> str:
-        """Query one row: `missing`, those of the batches that have no receipt, the owner's `epoch`, and the stored
-        `position`."""
+        """Query one row: `missing`, those of the batches that have no receipt, with commas between (of an array that is
+        not of text asyncpg would ask the server for its type first), the owner's `epoch`, and the stored `position`."""
         receipt = f"SELECT FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = wanted"
         return (
-            f"SELECT ARRAY(SELECT wanted FROM unnest({numbers(batches)}::bigint[]) AS wanted "
-            f"WHERE NOT EXISTS ({receipt})) AS missing, "
+            f"SELECT array_to_string(ARRAY(SELECT wanted FROM unnest({numbers(batches)}::bigint[]) AS wanted "
+            f"WHERE NOT EXISTS ({receipt})), ',') AS missing, "
             f"(SELECT epoch FROM {self.owner} WHERE {self.mine}) AS epoch, "
             f"(SELECT position FROM {self.checkpoint} WHERE {self.mine}) AS position"
         )

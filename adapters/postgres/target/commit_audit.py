@@ -89,5 +89,6 @@ class CommitAudit:
             raise LostCommits
         if position is not None and position == self._leaves_at:
             self.checkpoint_stored()
-        if {EffectId(self._epoch, counter) for counter in row["missing"]} & self._batches.keys():
+        missing = {EffectId(self._epoch, int(counter)) for counter in row["missing"].split(",") if counter}
+        if missing & self._batches.keys():
             raise LostCommits

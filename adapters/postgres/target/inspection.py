@@ -183,7 +183,7 @@ class PostgresTarget:
         """Tell whether the account may add the missing columns."""
         owned = (
             "SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), true) FROM pg_class c "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($2)"
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($2::text[])"
         )
         return bool(await self._connection.fetchval(owned, schema, list(lacking.columns)))
 

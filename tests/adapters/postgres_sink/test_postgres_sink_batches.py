@@ -256,6 +256,22 @@ async def test_settling_notices_that_reported_commits_are_lost(target: Target) -
     assert failure.kind is ErrorKind.COMMITS_LOST
 
 
+async def test_no_session_asks_for_the_types_of_its_answers(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncpg would, at each new session, for an array that is not of text."""
+    asked: list[object] = []
+    introspect = asyncpg.Connection._introspect_types
+
+    async def noted(self: asyncpg.Connection, types: object, timeout: float | None) -> object:
+        asked.append(types)
+        return await introspect(self, types, timeout)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
+    sink, table, epoch = await opened(target)
+    for lane in range(4):
+        await committed(sink, target.batch(epoch, UpsertRows(table, [account(lane)], True), lane=lane))
+    assert not asked
+
+
 async def test_sessions_are_set_up_and_close_leaks_none(target: Target) -> None:
     sink, table, epoch = await opened(target, lock_timeout_seconds=1.5)
     for lane in range(4):
