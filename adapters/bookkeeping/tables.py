@@ -74,6 +74,7 @@ from tidelock.adapters.config.url import Dialect
 
 RECEIPTS: Final = "tidelock_progress"
 CHECKPOINTS: Final = "tidelock_checkpoint"
+OWNER: Final = "tidelock_owner"
 SITES: Final = "tidelock_site"
 PAIRS: Final = "tidelock_pair"
 CONFLICTS: Final = "tidelock_conflicts"
@@ -82,7 +83,7 @@ STATEMENTS: Final = "tidelock_statements"
 WRITERS: Final = "tidelock_writers"
 SHADOWS: Final = "tidelock_shadows"
 TABLES = (
-    "tidelock_owner",
+    OWNER,
     RECEIPTS,
     CHECKPOINTS,
     "tidelock_parked",
@@ -102,7 +103,7 @@ OF_SITES: Final = frozenset((SITES, PAIRS, CONFLICTS, VERDICTS, STATEMENTS, WRIT
 """Tables that feeds with sites alone read and write."""
 
 _COLUMNS = {
-    "tidelock_owner": """
+    OWNER: """
   feed varchar(64) NOT NULL,
   grp int NOT NULL,
   epoch bigint NOT NULL,

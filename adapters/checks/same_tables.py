@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
-from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, Lacking, quote
+from tidelock.adapters.bookkeeping.tables import CHECKPOINTS, OWNER, Lacking, quote
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.operator import known_tables
@@ -118,8 +118,8 @@ async def _new_rules(feed: Feed, target: TargetSession) -> list[TableRule]:
 
 async def has_run(feed: Feed, target: TargetSession) -> bool:
     """Tells whether a run or workers have had the feed; `init` has not.  Raises TargetError."""
-    lacking = await look(target, feed.schema, ("tidelock_owner",))
-    return "tidelock_owner" not in lacking.tables and bool(await Books(feed, target).owners())
+    lacking = await look(target, feed.schema, (OWNER,))
+    return not lacking.tables and bool(await Books(feed, target).owners())
 
 
 async def _others(feed: Feed, target: TargetSession) -> list[_Other]:

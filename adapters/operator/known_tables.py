@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
+from tidelock.adapters.bookkeeping.tables import OWNER
 from tidelock.adapters.config.feed import Feed, TableRule
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
@@ -23,7 +24,6 @@ from tidelock.adapters.wiring.session import session
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
-_OWNER: Final = "tidelock_owner"
 _OF_GROUP: Final = "WHERE feed = %s AND grp = %s"
 
 
@@ -65,10 +65,10 @@ async def all_of(book: Books) -> tuple[TableRule, ...]:
 
 async def _kept(book: Books) -> dict[int, Known | None]:
     """Returns what each group has kept."""
-    lacking = await look(book.session, book.feed.schema, (_OWNER,))
-    if _OWNER in lacking.tables or "rules" in lacking.columns.get(_OWNER, ()):
+    lacking = await look(book.session, book.feed.schema, (OWNER,))
+    if OWNER in lacking.tables or "rules" in lacking.columns.get(OWNER, ()):
         return {}
-    found = await book.session.fetch(f"SELECT grp, rules FROM {book.table(_OWNER)} WHERE feed = %s", book.feed.name)
+    found = await book.session.fetch(f"SELECT grp, rules FROM {book.table(OWNER)} WHERE feed = %s", book.feed.name)
     return {int(group): _KNOWN.decode(rules) if rules else None for group, rules in found}
 
 
@@ -77,7 +77,7 @@ async def keep(book: Books, epoch: int, group: int = 0) -> Known:
     returns what is kept.  Others stay accepted.  Raises TargetError."""
     known, tables = (await _kept(book)).get(group), book.feed.tables
     if known != (kept := known.then(tables) if known is not None else Known(tables)):
-        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND epoch = %s"
+        update = f"UPDATE {book.table(OWNER)} SET rules = %s {_OF_GROUP} AND epoch = %s"
         await book.session.execute(update, _spelled(kept), book.feed.name, group, epoch)
     return kept
 
@@ -85,19 +85,19 @@ async def keep(book: Books, epoch: int, group: int = 0) -> Known:
 async def accept(book: Books, former: Feed) -> None:
     """Notes that a run may have the rules of the book's feed, behind one that had those of `former`.  The caller's
     transaction.  Raises TargetError."""
-    if "rules" in (await look(book.session, book.feed.schema, (_OWNER,))).columns.get(_OWNER, ()):
+    if "rules" in (await look(book.session, book.feed.schema, (OWNER,))).columns.get(OWNER, ()):
         return  # an older version made the bookkeeping, so nothing is compared
     known = await read(book)
     accepted = msgspec.structs.replace(known or Known(former.tables), accepted=book.feed.tables)
-    update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP}"
+    update = f"UPDATE {book.table(OWNER)} SET rules = %s {_OF_GROUP}"
     await book.session.execute(update, _spelled(accepted), book.feed.name, _group(book.feed))
 
 
 async def begin_anew(book: Books) -> None:
     """Notes that the feed goes on with rows of the book's rules alone, which are all copied: copies that were held for
     another file are gone.  The caller's transaction.  Raises TargetError."""
-    if "rules" not in (await look(book.session, book.feed.schema, (_OWNER,))).columns.get(_OWNER, ()):
-        update = f"UPDATE {book.table(_OWNER)} SET rules = %s {_OF_GROUP} AND rules IS NOT NULL"
+    if "rules" not in (await look(book.session, book.feed.schema, (OWNER,))).columns.get(OWNER, ()):
+        update = f"UPDATE {book.table(OWNER)} SET rules = %s {_OF_GROUP} AND rules IS NOT NULL"
         await book.session.execute(update, _spelled(Known(book.feed.tables)), book.feed.name, _group(book.feed))
 
 

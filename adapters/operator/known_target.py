@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tidelock.adapters.bookkeeping.checkpoints import COORDINATOR
-from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.bookkeeping.tables import OWNER, quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.control import SeenControl, read
 from tidelock.adapters.kafka.topics import changes_topic
@@ -32,7 +32,7 @@ async def require_known(feed: Feed, seen: SeenControl) -> None:
     if seen.plan is None:
         return
     async with session(feed.target_url) as target:
-        if "tidelock_owner" not in (await look(target, feed.schema, ("tidelock_owner",))).tables:
+        if not (await look(target, feed.schema, (OWNER,))).tables:
             owner = (await Books(feed, target).owners()).get(COORDINATOR)
             if owner is not None and owner.epoch:
                 return

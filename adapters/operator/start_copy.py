@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.bookkeeping.tables import OWNER, quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import copies
 from tidelock.adapters.operator.store import Books
@@ -77,7 +77,7 @@ async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
         return []
     async with session(feed.target_url) as target:
         book = Books(feed, target)
-        if "tidelock_owner" not in (await look(target, feed.schema, ("tidelock_owner",))).tables and await book.owners():
+        if not (await look(target, feed.schema, (OWNER,))).tables and await book.owners():
             return []
         full = list[TableName]()
         for name in tables:

@@ -18,5 +18,6 @@ async def with_schemas(
     wanted = filled(ddl, target_name) if statements else []
     if not wanted:
         return statements
-    found = await session.connection.fetch("SELECT nspname::text FROM pg_namespace WHERE nspname = ANY($1::text[])", wanted)
+    query = "SELECT nspname::text FROM pg_namespace WHERE nspname = ANY($1::text[])"
+    found = await session.connection.fetch(query, wanted)
     return [*making(wanted, {row[0] for row in found}, "postgres"), *statements]

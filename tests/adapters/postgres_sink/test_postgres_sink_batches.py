@@ -261,9 +261,9 @@ async def test_no_session_asks_for_the_types_of_its_answers(target: Target, monk
     asked: list[object] = []
     introspect = asyncpg.Connection._introspect_types
 
-    async def noted(self: asyncpg.Connection, types: object, timeout: float | None) -> object:
+    async def noted(self: asyncpg.Connection, types: object, *args: object) -> object:
         asked.append(types)
-        return await introspect(self, types, timeout)
+        return await introspect(self, types, *args)
 
     monkeypatch.setattr(asyncpg.Connection, "_introspect_types", noted)
     sink, table, epoch = await opened(target)
