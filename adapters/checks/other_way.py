@@ -30,10 +30,11 @@ async def check_other_way(feed: Feed) -> list[Finding]:
     if feed.sites is not None or feed.target_url.scheme == "hive":
         return []
     try:
-        async with session(feed.source_url) as source, session(feed.target_url) as target:
-            if CHECKPOINTS in (await look(source, feed.schema)).tables:
+        async with session(feed.source_url) as source:
+            if (await look(source, feed.schema, (CHECKPOINTS,))).tables:
                 return []
-            server, certain = await _server(target)
+            async with session(feed.target_url) as target:
+                server, certain = await _server(target)
             table = f"{quote(source.dialect, feed.schema)}.{CHECKPOINTS}"
             stored = await source.fetch(f"SELECT feed, position FROM {table} ORDER BY feed")
             back = dict.fromkeys(str(name) for name, text in stored if _reads(_POSITION.decode(text)) == server)

@@ -27,7 +27,7 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.operator import known_tables
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import Books
-from tidelock.adapters.operator.tables_lock import tables_lock
+from tidelock.adapters.operator.tables_lock import held
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.sink import TargetError
@@ -59,10 +59,16 @@ async def check_same_tables(feed: Feed) -> list[Finding]:
         return []
     try:
         async with session(feed.target_url) as target:
-            if await has_run(feed, target):
-                return []
-            others = await _others(feed, target)
-        alike = [one for one in others if _meeting(feed.tables, one)]
+            return await _same_tables(feed, target)
+    except TargetError:
+        return []  # as is said elsewhere
+
+
+async def _same_tables(feed: Feed, target: TargetSession) -> list[Finding]:
+    try:
+        if await has_run(feed, target):
+            return []
+        alike = [one for one in await _others(feed, target) if _meeting(feed.tables, one)]
         return [_beginning(feed, one) for one in alike if await _reads_our_log(feed, one)]
     except (TargetError, SourceError):
         return []  # as is said elsewhere
@@ -74,7 +80,11 @@ async def check_more_tables(feed: Feed, more: Sequence[TableRule]) -> list[Findi
     if feed.target_url.scheme == "hive" or not more:
         return []
     async with session(feed.target_url) as target:
-        others = await _others(feed, target)
+        return await _more_tables(feed, target, more)
+
+
+async def _more_tables(feed: Feed, target: TargetSession, more: Sequence[TableRule]) -> list[Finding]:
+    others = await _others(feed, target)
     alike = [one for one in others if any(_whole(*pair) for pair in _meeting(more, one))]
     return [_taking(feed, more, one) for one in alike if await _reads_our_log(feed, one)]
 
@@ -89,13 +99,15 @@ async def check_new_rules(feed: Feed, target: TargetSession) -> list[Finding]:
 async def takes_alone(feed: Feed) -> AsyncIterator[None]:
     """Has nobody else take tables of the target meanwhile, where the feed takes some for the first time.  Raises
     SourceError, TargetError, also where another feed brings them."""
-    async with session(feed.target_url) as target:
+    async with contextlib.AsyncExitStack() as stack:
+        target = await stack.enter_async_context(session(feed.target_url))
         begun = await has_run(feed, target)
         more = await _new_rules(feed, target)
-    async with contextlib.AsyncExitStack() as stack:
         if more or not begun:
-            await stack.enter_async_context(tables_lock(feed))
-            _refuse(await check_more_tables(feed, more) if begun else await check_same_tables(feed))
+            await stack.enter_async_context(held(feed, target))
+            _refuse(await (_more_tables(feed, target, more) if begun else _same_tables(feed, target)))
+        else:
+            await stack.aclose()
         yield
 
 

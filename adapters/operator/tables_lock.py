@@ -24,14 +24,20 @@ _LOOK_SECONDS: Final = 0.2
 @asynccontextmanager
 async def tables_lock(feed: Feed) -> AsyncIterator[None]:
     """Holds the lock.  Raises TargetError where it is not to be had, or was lost before the end."""
+    async with session(feed.target_url) as target, held(feed, target):
+        yield
+
+
+@asynccontextmanager
+async def held(feed: Feed, target: TargetSession) -> AsyncIterator[None]:
+    """Holds the lock in this session, at PostgreSQL in a transaction.  Raises as `tables_lock`."""
     lock = lock_of("", "", "tables")
     busy = TargetError(
         f"another feed takes tables of {feed.target_url} just now", "Wait for that one, then try again", passing=True
     )
-    async with session(feed.target_url) as target:
-        await taken(target, lock, busy)
-        yield
-        await _still_ours(target, lock)
+    await taken(target, lock, busy)
+    yield
+    await _still_ours(target, lock)
 
 
 async def taken(target: TargetSession, lock: int, busy: TargetError) -> None:
