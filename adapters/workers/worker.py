@@ -17,7 +17,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -32,12 +32,11 @@ from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure, ensure_control
 from tidelock.adapters.operator.known_target import refuse_strange
-from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.row_copy.copier import CopierProcess
 from tidelock.adapters.runtime.meters import Meters
 from tidelock.adapters.runtime.progress import RunState, Sample
-from tidelock.adapters.runtime.sampler import Silent, with_silence
+from tidelock.adapters.runtime.sampler import with_silence
 from tidelock.adapters.runtime.tracing import MakeSpans, no_spans, tracing
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave, share_out_again
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
@@ -48,6 +47,7 @@ from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.adapters.workers.topic_watch import TopicWatch
 from tidelock.adapters.workers.totals import Totals
 from tidelock.adapters.workers.unowned import Unowned
+from tidelock.adapters.workers.worker_sample import TELLS_SECONDS, Reported, sample_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
@@ -65,7 +65,6 @@ METADATA_MS: Final = 1_000  # a topic that the coordinator makes or widens is no
 WATCH_SECONDS: Final = 1.0
 STALLED_SECONDS: Final = 4.0  # a look that is so late was our own silence
 LOST_SECONDS: Final = 20.0
-TELLS_SECONDS: Final = 6.0  # of its own accord the coordinator speaks every five seconds
 
 
 class NoRecordsReceived(Exception):
@@ -364,66 +363,19 @@ class Worker:
     @property
     def latest(self) -> Sample:
         """Returns a sample of this worker."""
-        samples = [group.latest for group in self.groups.values()]
         totals = sum((group.totals for group in (*self.groups.values(), *self._ending)), self._past)
-        alarm = self._alarm(samples)
-        sample = Sample(
-            state=self._state(samples, alarm),
-            alarm=alarm,
-            rows_total=totals.rows,
-            rows_per_second=sum(s.rows_per_second for s in samples),
-            lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
-            lanes=tuple(rows for s in samples for rows in s.lanes),
-            failed_rows=sum(s.failed_rows for s in samples),
-            retries_total=totals.retries,
-            replaced_total=totals.replaced,
-            restarts=totals.restarts,
-            copies=tuple(one for s in samples for one in s.copies),
-            hindrances=tuple(one for s in samples for one in s.hindrances),
-            fenced_total=totals.fenced,
-            prepared=self._prepared.xid,
-            prepared_seconds=self._prepared.seconds,
-        )
-        return with_silence(sample, self._silent, self.feed.ready_seconds)
+        reported = Reported(self.control.state, time.monotonic() - (self._told or self._born), bool(self._told))
+        sample = sample_of(self.groups, totals, reported, self._bare_state())
+        return with_silence(sample, reported.silent(self._target.silent_seconds), self.feed.ready_seconds)
+
+    def _bare_state(self) -> RunState:
+        """Returns the state of a worker that has no groups."""
+        if not self._shared_out:
+            return "starting"
+        return "running" if self.coordinator is not None else "reserve"
 
     def _meters(self) -> list[Meters]:
         return [group.meters for _, group in sorted(self.groups.items())]
 
     def _machines(self) -> list[tuple[int, ApplyMachine]]:
         return [(number, one) for number, group in sorted(self.groups.items()) if (one := group.machine) is not None]
-
-    def _alarm(self, samples: Sequence[Sample]) -> str | None:
-        """Returns why the feed, or a group here, has halted."""
-        state = self.control.state
-        told = [str(state.alarm)] if state is not None and state.alarm is not None else []
-        told += [f"group {number}: {group.latest.alarm}" for number, group in self.groups.items() if group.latest.alarm]
-        return "; ".join(told) or None
-
-    def _state(self, samples: Sequence[Sample], alarm: str | None) -> RunState:
-        """Returns the state in one word: what needs somebody first."""
-        if alarm is not None:
-            return "halted"
-        states = {sample.state for sample in samples}
-        if states:
-            first: tuple[RunState, ...] = ("starting", "draining", "paused")
-            return next((state for state in first if states == {state}), "running")
-        if not self._shared_out:
-            return "starting"
-        return "running" if self.coordinator is not None else "reserve"
-
-    @property
-    def _silent(self) -> Silent:
-        """Returns how long the source has been silent; a coordinator that has halted says no more."""
-        state, unheard = self.control.state, time.monotonic() - (self._told or self._born)
-        if state is not None and state.alarm is not None:
-            return Silent(0.0, self._target.silent_seconds)
-        source = state.silent_seconds + unheard if state is not None and state.silent_seconds else 0.0
-        return Silent(source, self._target.silent_seconds, max(0.0, unheard - TELLS_SECONDS))
-
-    @property
-    def _prepared(self) -> Unanswered:
-        """Returns the prepared transaction that the coordinator reported, unless that was long ago."""
-        state = self.control.state
-        if state is None or time.monotonic() - self._told > LOST_SECONDS:
-            return Unanswered()
-        return Unanswered(state.prepared, state.prepared_since)
