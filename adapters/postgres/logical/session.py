@@ -208,9 +208,10 @@ def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
     said = _line((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace"))
     detail = _line((result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace"))
     told = f"{place} answered: {said}{f' ({detail})' if detail else ''} ({code})"
-    if not code or meaning(code).lost:
+    means = meaning(code, said)
+    if not code or means.lost:
         return Unreachable(told, "Start a new reader from the last position")
-    if meaning(code).passes:
+    if means.passes:
         return Busy(told, "It is asked again; see its log, and pg_stat_activity for who holds what is in use")
     if code == _LOST_LOG:
         return PurgedPosition(told, "See `tidelock check FEED`")
