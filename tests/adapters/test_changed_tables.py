@@ -187,3 +187,38 @@ def test_a_row_comes_back_into_a_filter_where_its_former_self_stayed(
     assert rig.parked() == 0
     found = rig.rows(f"SELECT CONCAT(id, ' ', b, ' ', u) FROM {rig.schema}.t ORDER BY id")
     assert [text for (text,) in found] == ["1 60 1", "2 90 2", "3 70 33", "4 40 4"]
+
+
+def test_a_copy_behind_a_narrower_filter_is_made_by_a_run_that_has_it(rig: Rig, tmp_path: Path) -> None:
+    """A run that began with the file of before would copy its rows once more, and they would stay."""
+    part = f"{rig.schema}.part"
+    rig.at_source("UPDATE part SET v = 'new'")
+    process = rig.run()
+    until(lambda: rig.rows(f"SELECT count(*)::text FROM {part} WHERE v = 'new'") == [("10",)], "the rows below 10")
+    rig.rules = rules(rig, one="", part="id < 5")
+    asked = Process(["copy", str(rig.feed), "--table", part, "--yes"], tmp_path / "asked")
+    try:
+        until(lambda: "began with another file" in (tmp_path / "asked").read_text(), "a copy that waits")
+        process.stop()
+        process = rig.run()
+        assert asked.code(SECONDS) == 0
+        assert sorted(rig.rows(f"SELECT id::text FROM {part}")) == [(str(n),) for n in range(5)]
+    finally:
+        asked.stop()
+        process.stop()
+
+
+def test_a_table_that_came_in_by_hand_is_copied_by_a_run_that_has_it(rig: Rig, tmp_path: Path) -> None:
+    process = rig.run()
+    until(lambda: count(rig, "part") == 1, "the row")
+    rig.rules = rules(rig, one="", two="", part="id < 10")
+    asked = Process(["copy", str(rig.feed), "--table", f"{rig.schema}.two", "--yes"], tmp_path / "asked")
+    try:
+        until(lambda: "began with another file" in (tmp_path / "asked").read_text(), "a copy that waits")
+        process.stop()
+        process = rig.run()
+        assert asked.code(SECONDS) == 0
+        assert (count(rig, "two"), count(rig, "part")) == (20, 1)
+    finally:
+        asked.stop()
+        process.stop()
