@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,41 @@ def test_of_two_edits_of_one_file_the_second_changes_nothing(rig: Rig) -> None:
         asyncio.run(feed_edit.carry_out(second))
     Process(["run", str(path), "--until-caught-up"], rig.output).wait(SECONDS)
     assert (count(rig, "two"), count(rig, "part")) == (0, 11)
+
+
+def test_of_two_edits_at_one_moment_of_a_feed_that_has_not_begun_one_is_refused(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing at the target tells of it, so the file itself keeps the second from looking before the first is done."""
+    path = tmp_path / "new.yaml"
+    text = rig.feed.read_text().replace(rig.name, "new_feed", 1)
+    path.write_text(text)
+    entered, goes = [], threading.Event()
+    replace = feed_edit.replace_file
+
+    def slowly(place: Path, words: str) -> None:
+        entered.append(words)
+        assert goes.wait(SECONDS)
+        replace(place, words)
+
+    monkeypatch.setattr(feed_edit, "replace_file", slowly)
+    more = [text.replace("id < 10", f"id < {n}") for n in (11, 12)]
+    edits = [asyncio.run(feed_edit.plan(path, one, "the new file")) for one in more]
+    assert not any(edit.begun for edit in edits)
+    with ThreadPoolExecutor(2) as both:
+        done = [both.submit(asyncio.run, feed_edit.carry_out(edit)) for edit in edits]
+        until(lambda: len(entered) == 2 or waited_for(path), "two edits that want the file")
+        goes.set()
+        problems = [one.exception(SECONDS) for one in done]
+    assert len(entered) == 1 and path.read_text() == entered[0]
+    (refused,) = [problem for problem in problems if problem is not None]
+    assert isinstance(refused, CannotRun) and "was changed by somebody else meanwhile" in str(refused)
+
+
+def waited_for(path: Path) -> bool:
+    """Somebody waits for the file's lock."""
+    inode = f":{path.stat().st_ino} "
+    return any("-> FLOCK" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
 def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
