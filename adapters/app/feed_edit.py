@@ -142,7 +142,7 @@ def _replace(edit: FeedEdit) -> None:
             replace_file(edit.path, edit.text)
     except OSError as problem:
         words = f"{edit.path} cannot be replaced: {problem.strerror or problem}"
-        raise _refused("file", words, "Have its folder be writable, then try again") from None
+        raise _refused("file", words, "Have its folder be writable and have room, then try again") from None
 
 
 @contextlib.contextmanager
