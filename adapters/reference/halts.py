@@ -131,6 +131,8 @@ SOURCE: Final = (
     Halt(("PurgedPosition",), ("the slot was made anew",),
          "a slot of that name begins behind the checkpoint", _UNREAD,
          f"{_SLOTS}_slot_that_was_made_anew_halts", True),
+    Halt(("PurgedPosition",), (), "PostgreSQL has not got the log that the slot was to keep, as after pg_resetwal",
+         RESYNCED, f"{_POSTGRES}_log_that_was_reset", True),
     Halt(("SourceError",), ("is not the feed's", "already, which is not ours"),
          "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}",
          f"{_POSTGRES}_slot_of_somebody_else", True),

@@ -1,4 +1,4 @@
-"""Halts of a PostgreSQL source's tables, slot and publication: what each says is done, literally; no row differs then.
+"""Halts of a PostgreSQL source's tables, slot, log and publication: what each says is done, literally; no row differs.
 
 Rows came, went and changed before and behind what halts.
 """
@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Postgres
+from bench.harness.servers.place import run
+from bench.harness.servers.postgres import program
 from tests.adapters.postgres_feed import COPY_SECONDS, insert, made
 from tests.adapters.test_followed_advice import advice
 from tidelock.adapters.config.slot_name import slot_name
@@ -118,6 +120,24 @@ def test_a_slot_of_somebody_else(make_rig: Make, postgres_source: Postgres, post
     hint = advice(rig, "is not the feed's")
     rig.at_source(*statements(hint))
     resynced(rig, hint)
+    rig.assert_exact()
+
+
+def test_a_log_that_was_reset(
+    make_rig: Make, make_postgres: Callable[..., Postgres], postgres: Postgres
+) -> None:
+    """The server has the same identifier, timeline and slot, and goes on at a later place."""
+    source = make_postgres()
+    rig = made(make_rig, source, postgres, "reset")
+    insert(rig, 1, 10)
+    rig.catch_up()
+    insert(rig, 11, 20)
+    source.stop()
+    run([program("pg_resetwal"), "--force", f"--pgdata={source.data}"], source.account, source.folder)
+    source.start()
+    rig.reconnect()
+    rig.at_source("DELETE FROM item WHERE id < 4")
+    resynced(rig, advice(rig, "has already been removed"))
     rig.assert_exact()
 
 
