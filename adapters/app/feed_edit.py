@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -135,12 +136,25 @@ def _require_unchanged(edit: FeedEdit) -> None:
 
 def _replace(edit: FeedEdit) -> None:
     """Replaces the file.  Raises CannotRun."""
-    _require_unchanged(edit)
     try:
-        replace_file(edit.path, edit.text)
+        with _alone(edit.path):
+            _require_unchanged(edit)
+            replace_file(edit.path, edit.text)
     except OSError as problem:
         words = f"{edit.path} cannot be replaced: {problem.strerror or problem}"
-        raise _refused("file", words, "Have its folder be writable, then try again") from None
+        raise _refused("file", words, "Have its folder be writable and have room, then try again") from None
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Has no other edit on this machine look at the file and replace it meanwhile.  Raises OSError."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            file = stack.enter_context(path.open("rb"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced while we waited
+                break
+        yield
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_change import SourceColumns, TableChange, difference
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import known_tables
+from tidelock.adapters.operator import held_copies, known_tables
 from tidelock.adapters.operator.copies import requests
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.finding import Finding, error
@@ -48,6 +48,7 @@ async def left_out(book: Books) -> list[TableChange]:
         return []
     there = await asyncio.to_thread(at_source, former, feed)
     asked = {str(table) for table, mode in await requests(book) if mode in _COPIES}
+    asked |= {str(table) for table in await held_copies.held(book, Mapping(rules_of(feed), feed.schema), there)}
     return [one for one in difference(former, feed, there).tables if one.copy and one.target not in asked]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from tidelock.adapters.checks.changed_tables import left_out
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
@@ -16,7 +16,7 @@ from tidelock.adapters.cli.watching import copy_cells
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed_file import load
 from tidelock.adapters.operator import copies as copy_books
-from tidelock.adapters.operator import feed_control, known_tables
+from tidelock.adapters.operator import feed_control, held_copies, known_tables
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.scale_out import log_of
 from tidelock.adapters.operator.store import Books
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1.0
 ASK_SECONDS = 5.0
 INTERRUPTED = 130
+_OTHER_FILE: Final = (
+    "the run that is there began with another file, which takes other rows of {}: end it, then `tidelock run FEED` "
+    "with this one"
+)
 
 
 def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, json: bool) -> int:
@@ -39,12 +43,13 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
         hint = "A feed of a new name with `start: copy` fills its tables anew"
         raise CommandError(f"{path}: a Hive target has no `tidelock copy` yet", hint)
     asyncio.run(_known(feed))
-    chosen = _chosen(feed, tables)
+    mapping, sources = _chosen(feed, tables)
+    chosen = list(dict.fromkeys(map(mapping.target, sources)))
     asyncio.run(_each_has_a_group(feed, chosen))
     if not watch:
         if not keep and not yes:
             _confirm(feed, chosen)
-        asyncio.run(_queue(feed, chosen, keep))
+        asyncio.run(_queue(feed, mapping, sources, keep))
     screen = _Screen(feed.name, sys.stdout.isatty() and not json, json)
     try:
         with terminated():
@@ -66,18 +71,19 @@ async def _known(feed: Feed) -> None:
             )
 
 
-def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
-    """Returns the target tables of `tables`, of all source tables if empty.  Raises CommandError, SourceError."""
+def _chosen(feed: Feed, tables: Sequence[str]) -> tuple[Mapping, list[TableName]]:
+    """Returns the feed's mapping, and the source tables of these names, all of them where there are none.  Raises
+    CommandError, SourceError."""
     from tidelock.adapters.config.rules import rules_of
     from tidelock.adapters.wiring.sources import overview_of
 
     mapping = Mapping(rules_of(feed), feed.schema)
     source = overview_of(feed)
-    there = {str(name): mapping.target(name) for name in source.tables if mapping.selects(name)}
+    there = {str(name): name for name in source.tables if mapping.selects(name)}
     for name in tables:
         if name not in there:
             raise CommandError(f"{name} is no source table of the feed {feed.name}: {', '.join(there)}")
-    return list(dict.fromkeys(there[name] for name in tables or there))
+    return mapping, [there[name] for name in tables or there]
 
 
 async def _each_has_a_group(feed: Feed, tables: Sequence[TableName]) -> None:
@@ -115,12 +121,17 @@ def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
         raise CommandError("Nothing was asked for", exit_code=REFUSED)
 
 
-async def _queue(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
-    """Asks for the copies.  With them workers may have the file's tables, if all their rows come so: a group may have
-    taken the request before a coordinator looks for it."""
+async def _queue(feed: Feed, mapping: Mapping, sources: Sequence[TableName], keep: bool) -> None:
+    """Asks for the copies.  A run that has another filter or other columns of a table would copy by those, so that copy
+    is held for one with this file.  With them workers may have the file's tables, if all their rows come so: a group
+    may have taken the request before a coordinator looks for it."""
+    mode: Literal["copy", "keep"] = "keep" if keep else "copy"
     async with feed_control.books(feed) as book:
+        held = await held_copies.ask(book, mapping, dict.fromkeys(sources, mode)) if feed.log_url is None else ()
+        tables = [name for name in dict.fromkeys(map(mapping.target, sources)) if name not in held]
         lacks = {one.target for one in await left_out(book)} if feed.log_url is not None else set()
-        await copy_books.queue(book, "keep" if keep else "copy", [(name, None) for name in tables])
+        if tables:
+            await copy_books.queue(book, mode, [(name, None) for name in tables])
         if lacks and lacks <= {str(name) for name in tables}:
             await known_tables.accept(book, await known_tables.former(book))
 
@@ -140,6 +151,8 @@ async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[Cop
                 asked = time.monotonic()
                 if nobody := await feed_control.nobody_runs(feed):
                     screen.say_once(nobody)
+                elif waits := [table.table for table in seen if table.held]:
+                    screen.say_once(_OTHER_FILE.format(", ".join(waits)))
             await asyncio.sleep(POLL_SECONDS)
 
 

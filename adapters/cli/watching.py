@@ -122,7 +122,7 @@ def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
     facts += [("resolved", str(scaled.resolved)), ("published", str(scaled.published))]
     facts += [] if scaled.lag_seconds is None else [("lag", f"{scaled.lag_seconds:.1f} s")]
     facts += [("plan", f"version {scaled.plan}, {len(scaled.groups)} groups")]
-    facts += [("source", f"is tried again: {scaled.hindrance}")] if scaled.hindrance else []
+    facts += [("publishing", f"waits for {scaled.hindrance}")] if scaled.hindrance else []
     return facts + ([("refused", scaled.refusal)] if scaled.refusal else [])
 
 

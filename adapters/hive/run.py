@@ -14,9 +14,12 @@ manifest holds the forms of its tables, so that a change of which the log has no
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -35,6 +38,7 @@ from tidelock.adapters.hive.spool import NoKey, Spool, misfits_of
 from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.table_form import KnownForms
 from tidelock.adapters.process.gc_tuning import tidy
@@ -58,15 +62,36 @@ OK: Final = 0
 MOST_ROWS: Final = 1_000_000  # of a stretch
 IDLE_SECONDS: Final = 600.0  # then the position is kept though nothing happened: the source removes old logs
 AGAIN_SECONDS: Final = 2.0
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
+
+
+class NoRoom(OperatorError):
+    """A disk of ours is full."""
+
+
+@contextmanager
+def has_room(feed: Feed) -> Iterator[None]:
+    """Raises NoRoom where what is done finds no room on a disk.  A merge is there once its manifest is, so one that was
+    cut short is made anew."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in _FULL:
+            raise
+        raise NoRoom(
+            f"{feed.target_url}: a file of the warehouse, or of the folder for temporary files "
+            f"({tempfile.gettempdir()}), cannot be written: {problem}",
+            "Make room there, then `tidelock run FEED`: it goes on behind the last merge",
+        ) from problem
 
 
 def run(feed: Feed, until_caught_up: bool, progress: Progress, manager: ServiceManager) -> int:
     """Runs the feed and returns its exit code (design 9).  `manager`: is told of the run.
 
-    Raises Missing, SparkFailed, SourceError, Broken, Taken.
+    Raises Missing, SparkFailed, SourceError, Broken, Taken, NoRoom.
     """
-    with opened(feed) as hive, own_folder("spools") as folder:
+    with has_room(feed), opened(feed) as hive, own_folder("spools") as folder:
         hive.unstage()  # of a run that was killed
         tidy()
         return asyncio.run(_watched(Follower(feed, hive, folder, progress, manager), until_caught_up, manager))

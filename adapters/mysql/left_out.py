@@ -22,12 +22,12 @@ from pymysql.constants import ER
 from tidelock.adapters.mysql.connection import Address, rows
 from tidelock.adapters.mysql.schema import VERSIONED, versioned
 from tidelock.adapters.ports.source_errors import AccessDenied, UnsuitableLog
-from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.errors import RESYNC, UNLOGGED
 from tidelock.engine.model.records import TableName
 
 Ask: TypeAlias = Callable[..., Sequence[Sequence[Any]]]
 """Asks with SQL and its arguments."""
-_MISSED: Final = f"What it left out so far is not in the log: {RESYNC}"
+_MISSED: Final = f"{UNLOGGED}: {RESYNC}"
 _NO_REPLICA: Final = {
     True: "STOP ALL SLAVES; RESET SLAVE ALL; and GRANT SLAVE MONITOR ON *.* to the feed's user, who may not ask else",
     False: "STOP REPLICA; RESET REPLICA ALL",

@@ -56,8 +56,9 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
 
     `resolved`: the least of the groups', as announced.  `checkpoint`: the feed's, that of `Status`.  `published`: the
     end of the log.  `plan`: its version.
-    `hindrance`: why the source's log is not read on just now.  `vacant`: why nobody coordinates the feed, as the worker
-    said that is to do it; `vacant_seconds`: how long ago.  `conductor`: the former name of `coordinator`.
+    `hindrance`: why the source's log is not published just now, behind the end that hinders.  `vacant`: why nobody
+    coordinates the feed, as the worker said that is to do it; `vacant_seconds`: how long ago.  `conductor`: the former
+    name of `coordinator`.
     """
 
     unread: str = ""

@@ -106,13 +106,20 @@ def prepared_for(xid: str, seconds: float) -> str:
     return f"XA {xid} is prepared at the source for {seconds / 60:.0f} min: commit it or roll it back"
 
 
+LOG: Final = "log in Kafka"
+"""The end between a feed of workers and its source, in words."""
+
+
 class Failed(msgspec.Struct, frozen=True):
-    """Reason why reading ended: `kind` is the error's class, `message` and `hint` are for the operator."""
+    """Reason why reading ended: `kind` is the error's class, `message` and `hint` are for the operator.  `at`: the end
+    that hinders, in words.
+    """
 
     kind: str
     message: str
     hint: str
     retryable: bool
+    at: str = "source"
 
     @classmethod
     def of(cls, error: SourceError) -> Failed:

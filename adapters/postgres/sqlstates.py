@@ -15,13 +15,15 @@ from tidelock.engine.model.errors import ErrorKind
 
 class Meaning(msgspec.Struct, frozen=True):
     """`lost`: the connection is of no further use, and a COMMIT that was under way is in doubt.  `elsewhere`: another
-    server may answer at the same address by now, so the next try connects anew."""
+    server may answer at the same address by now, so the next try connects anew.  `says`: only where the server's words
+    hold one of these."""
 
     codes: tuple[str, ...]
     kind: ErrorKind
     what: str
     lost: bool = False
     elsewhere: bool = False
+    says: tuple[str, ...] = ()
 
     @property
     def passes(self) -> bool:
@@ -40,6 +42,10 @@ MEANINGS: Final = (
     Meaning(("57014", "25P04", "57000"), ErrorKind.TRANSIENT, "a statement was cancelled or took too long"),
     Meaning(("53300",), ErrorKind.TRANSIENT, "too many connections"),
     Meaning(("53100",), ErrorKind.TRANSIENT, "the disk is full"),
+    Meaning(
+        ("XX000",), ErrorKind.TRANSIENT, "the disk is full, as a session begins",
+        says=("could not write init file", "No space left"),
+    ),
     Meaning(("53200",), ErrorKind.TRANSIENT, "out of memory"),
     Meaning(("53",), ErrorKind.TRANSIENT, "another resource has run out"),
     Meaning(("58000", "58030"), ErrorKind.TRANSIENT, "the server's system or disk failed"),
@@ -52,11 +58,14 @@ MEANINGS: Final = (
     Meaning(("3D", "3F"), ErrorKind.TARGET, "the database or schema is missing"),
     Meaning(("42",), ErrorKind.TARGET, "a right, a table or a column is missing"),
     Meaning(("XX",), ErrorKind.TARGET, "the server's own fault, or damaged data"),
-)
+)  # fmt: skip
 _OTHER: Final = Meaning((), ErrorKind.TARGET, "anything else")
 _BY_CODE: Final = {code: meaning for meaning in MEANINGS for code in meaning.codes}
 
 
-def meaning(code: str) -> Meaning:
-    """Look up a code: whole, then by its class."""
-    return _BY_CODE.get(code) or _BY_CODE.get(code[:2]) or _OTHER
+def meaning(code: str, words: str = "") -> Meaning:
+    """Look up a code: whole, then by its class.  `words`: the server's."""
+    found = _BY_CODE.get(code)
+    if found is not None and found.says and not any(sign in words for sign in found.says):
+        found = None
+    return found or _BY_CODE.get(code[:2]) or _OTHER

@@ -47,12 +47,13 @@ _DONE = {ErrorKind.TRANSIENT: "again", ErrorKind.ROW: "failed row", ErrorKind.TA
 
 def reference() -> str:
     """Returns the page."""
-    postgres = "".join(_line(one.codes, one.what, _done(one)) for one in sqlstates.MEANINGS)
-    mysql = "".join(
-        _line(one.numbers, one.what + (", by its words" if one.says else ""), _done(one))
-        for one in error_numbers.MEANINGS
-    )
+    postgres = "".join(_line(one.codes, _what(one), _done(one)) for one in sqlstates.MEANINGS)
+    mysql = "".join(_line(one.numbers, _what(one), _done(one)) for one in error_numbers.MEANINGS)
     return _TEXT + postgres + _OTHERS + _MYSQL + mysql + _OTHERS
+
+
+def _what(one: sqlstates.Meaning | error_numbers.Meaning) -> str:
+    return one.what + (", by its words" if one.says else "")
 
 
 def _line(codes: Sequence[str | int], what: str, done: str) -> str:

@@ -33,6 +33,7 @@ _UNREAD: Final = f"{RESYNCED}; a spoke of an arbiter: `tidelock pair rewound PAI
 RUN: Final = "`tidelock run FEED`"
 _WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
 _FOLLOWED: Final = "test_followed_advice.py::test_a"
+_POSTGRES: Final = "test_followed_postgres.py::test_a"
 _SLOTS: Final = "test_postgres_slot_halts.py::test_a"
 _STARTS: Final = "test_postgres_start.py::test"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
@@ -79,7 +80,8 @@ SOURCE: Final = (
          f"`SET GLOBAL binlog_row_image=FULL`, then {RUN}", "test_check.py::test_images_without_blobs"),
     Halt(("filter", "UnsuitableLog"), ("`where` of",),
          "`where` asks for a column that a PostgreSQL source does not log of a changed row",
-         f"`ALTER TABLE … REPLICA IDENTITY FULL` at the source, or a `where` of its key's columns; then {RESYNCED}"),
+         f"`ALTER TABLE … REPLICA IDENTITY FULL` at the source, or a `where` of its key's columns; then {RESYNCED}",
+         f"{_POSTGRES}_filter_whose_columns_are_not_logged", True),
     Halt(("UnsuitableLog",), ("does not log the database",),
          "`binlog_do_db` or `binlog_ignore_db` keeps a database of the feed's out of the source's log",
          f"take the setting out and restart the source, then {RESYNCED}",
@@ -87,7 +89,7 @@ SOURCE: Final = (
     Halt(("UnsuitableLog",), ("what it gets from its own source is not in its log",),
          "the source is a replica that does not log what it applies, as MariaDB's are by default",
          "set `log_slave_updates` (MySQL: `log_replica_updates`) and restart it, or name its source in `source`; then "
-         f"{RESYNCED}", "test_left_out.py::test_a_replica_that_does_not_log_what_it_applies"),
+         f"{RESYNCED}", "test_left_out.py::test_a_replica_that_does_not_log_what_it_applies", True),
     Halt(("UnsuitableLog",), ("is system-versioned",),
          "MariaDB has former versions of a table's rows in its log as rows of the same key",
          "`ALTER TABLE … DROP SYSTEM VERSIONING`, or leave the table out of `tables`; a feed that has run before: "
@@ -129,8 +131,11 @@ SOURCE: Final = (
     Halt(("PurgedPosition",), ("the slot was made anew",),
          "a slot of that name begins behind the checkpoint", _UNREAD,
          f"{_SLOTS}_slot_that_was_made_anew_halts", True),
+    Halt(("PurgedPosition",), (), "PostgreSQL has not got the log that the slot was to keep, as after pg_resetwal",
+         RESYNCED, f"{_POSTGRES}_log_that_was_reset", True),
     Halt(("SourceError",), ("is not the feed's", "already, which is not ours"),
-         "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}"),
+         "somebody else's slot has the name of the feed's", f"drop it if nobody needs it; then {RESYNCED}",
+         f"{_POSTGRES}_slot_of_somebody_else", True),
     Halt(("UnsuitableLog",), ("has no publication",),
          "the feed's publication was dropped, so its tables are not in the log",
          f"`CREATE PUBLICATION` as it says, then {RESYNCED}", f"{_FOLLOWED}_publication[dropped]", True),
@@ -162,13 +167,17 @@ SOURCE: Final = (
          "a PostgreSQL source cannot be read from an earlier place", "`tidelock verify FEED` without `--since`"),
     Halt(("LogGap",), ("before this place",), "the slot has gone back", RESYNCED),
     Halt(("UnsuitableLog",), ("by replication, from its origin",), "the source is itself a subscriber to these tables",
-         f"leave its tables out of the publication, or read them where they are written, then {RESYNCED}"),
+         "leave its tables out of `tables`, then out of the publication, or read them where they are written; then "
+         f"{RESYNCED}", f"{_POSTGRES}_subscription", True),
     Halt(("UnsuitableLog",), ("without the row before", "replica identities of different columns",
                               "and a partition of it has not"),
          "partitions have another REPLICA IDENTITY than their table, or than each other",
-         f"`ALTER TABLE … REPLICA IDENTITY` at each of them, then {RESYNCED}"),
+         f"`ALTER TABLE … REPLICA IDENTITY` at each of them, then {RESYNCED}",
+         f"{_POSTGRES}_partition_of_another_identity", True),
     Halt(("UnsuitableLog",), ("has other columns now than",),
-         "a primary key was changed before the log was read up to there", RESYNCED),
+         "a primary key was changed before the log was read up to there",
+         f"the same change of the target's table, as `tidelock check FEED` shows; then {RESYNCED}",
+         f"{_POSTGRES}_primary_key_of_other_columns", True),
     Halt(("UnsuitableLog",), ("as they are kept, cannot be read",),
          "a later version has kept the forms of the source's tables", f"run that version again; else {RESYNCED}"),
     Halt(_ORIGIN, ("names no sites",), "a feed without `sites` has written to the source",
@@ -340,6 +349,9 @@ REFUSED: Final = (
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
          "set `log: kafka://…` again, and run `tidelock worker FEED`"),
+    Halt(("unlogged",), (),
+         "the source did not log all for a while, as the halt said: its settings are right again, and nothing in the "
+         "log tells that something is missing", RESYNCED, f"{_FOLLOWED}_database_that_is_logged_again", True),
     Halt(("tables-changed",), (),
          "the file's `tables` were changed by hand, and rows that the feed did not take before are there already",
          "`tidelock edit FEED FEED --apply`, with `--no-copy` for changes alone, or put them back as they were; then "

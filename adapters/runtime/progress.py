@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.former_words import share
-from tidelock.adapters.ports.capture_messages import prepared_for
+from tidelock.adapters.ports.capture_messages import LOG, prepared_for
 from tidelock.adapters.ports.slot_state import SlotState
 from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 
@@ -27,16 +27,21 @@ BAR_WIDTH = 40
 
 
 class Hindered(msgspec.Struct, frozen=True):
-    """Work that is tried again and again at the source or the target: for how many seconds, and the last failure's
-    words.
+    """Work that is tried again and again at the source, the target or a log in Kafka: for how many seconds, and the
+    last failure's words.
     """
 
-    at: Literal["source", "target"]
+    at: Literal["source", "target", "log"]
     seconds: float
     message: str
 
     def __str__(self) -> str:
-        return f"waits for the {self.at} for {self.seconds:.0f} s: {self.message}"
+        return f"waits for the {self.place} for {self.seconds:.0f} s: {self.message}"
+
+    @property
+    def place(self) -> str:
+        """Where, for people."""
+        return LOG if self.at == "log" else self.at
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):

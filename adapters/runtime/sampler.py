@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidelock.adapters.ports.capture_messages import LOG
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.progress import Hindered, Progress, RunState, Sample
 from tidelock.engine.apply.machine import ApplyMachine
@@ -68,7 +69,7 @@ class Sampler:
 
 def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample:
     """Returns the sample with the silences, and which side has not answered for too long."""
-    named = {"source": silent.source, "target": silent.target, "log in Kafka": silent.log}
+    named = {"source": silent.source, "target": silent.target, LOG: silent.log}
     return msgspec.structs.replace(
         sample,
         source_silent_seconds=silent.source,

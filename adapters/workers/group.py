@@ -379,11 +379,11 @@ class GroupRunner:
             partition.saved(seen.saved)
             self.meters.saved(seen.saved, seen.position)
             now = time.monotonic()
-            sample = sample_of(seen, shell, 0.0)
+            sample = of_kafka(sample_of(seen, shell, 0.0))
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
             self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
-            hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
+            hindrance = "; ".join(f"the {one.place}: {one.message}" for one in sample.hindrances)
             news = (seen.saved, seen.position, self._vote, sample.state, sample.failed_rows, hindrance, partition.lacks)
             if news != told or now - spoke > QUIET_SECONDS:
                 told, spoke = news, now
@@ -411,6 +411,14 @@ class GroupRunner:
                 lacks=self.log.lacks,
             ),
         )
+
+
+def of_kafka(sample: Sample) -> Sample:
+    """Returns the sample of a machine that reads a partition: what hinders its reading is no source."""
+    hindrances = tuple(
+        msgspec.structs.replace(one, at="log") if one.at == "source" else one for one in sample.hindrances
+    )
+    return msgspec.structs.replace(sample, hindrances=hindrances)
 
 
 def _unfinished(taken: TakenOver) -> bool:

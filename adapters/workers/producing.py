@@ -21,7 +21,7 @@ from aiokafka.errors import (
     UnknownError,
 )
 
-from tidelock.adapters.ports.capture_messages import Failed
+from tidelock.adapters.ports.capture_messages import LOG, Failed
 from tidelock.adapters.workers.group_commit import Flush
 
 MESSAGE_BYTES: Final = 1_048_588  # Kafka's default for max.message.bytes
@@ -109,4 +109,5 @@ def explained(error: KafkaError | TimeoutError) -> Failed:
         f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}",
         hint,
         retryable=True,
+        at=LOG,
     )

@@ -33,7 +33,7 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.kafka.connection import LogError, client_options, reach, stopped
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.ports.capture_messages import FAILED, FORMS, UNANSWERED, Failed, Learned, Unanswered
+from tidelock.adapters.ports.capture_messages import FAILED, FORMS, LOG, UNANSWERED, Failed, Learned, Unanswered
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.told_by_parent import parents_channel
@@ -93,7 +93,7 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
     except (KafkaError, TimeoutError) as error:
         return explained(error)
     except LogError as error:
-        return Failed(type(error).__name__, str(error), error.hint, retryable=True)
+        return Failed(type(error).__name__, str(error), error.hint, retryable=True, at=LOG)
     except (Uneven, WireError) as error:
         return Failed(type(error).__name__, str(error), error.hint, retryable=False)
 

@@ -175,7 +175,7 @@ class Publishing:
         try:
             forms = await self.forms.all(effect.start) if self.forms is not None else ()
         except TargetError as error:
-            self.hindrance = str(error)
+            self.hindrance = f"the target: {error}"
             self._post(SourceFailed(Alarm("target", str(error), error.hint), retryable=True))
             return
         order = PublishOrder(
@@ -238,7 +238,7 @@ class Publishing:
                 self._displaced(failed.message)
                 return False
             case Failed() as failed:
-                self.hindrance = failed.message if failed.retryable else ""
+                self.hindrance = f"the {failed.at}: {failed.message}" if failed.retryable else ""
                 self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
                 return False
         return True

@@ -191,8 +191,8 @@ def _untold(table: TableName, column: str, after: Position) -> Alarm:
     return Alarm(
         "filter",
         f"`where` of {table} asks for {column}, and the source does not log it of a row that is updated or deleted",
-        f"ALTER TABLE {table} REPLICA IDENTITY FULL at the source, or let `where` ask for columns of its replica "
-        f"identity alone; what is logged already stays as it is: {RESYNC}",
+        f"ALTER TABLE {table} REPLICA IDENTITY FULL at the source, at its partitions before, or let `where` ask for "
+        f"columns of its replica identity alone; what is logged already stays as it is: {RESYNC}",
         str(after),
         str(table),
     )

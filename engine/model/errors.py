@@ -9,6 +9,8 @@ import msgspec
 
 RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copies its tables anew"
 """The way out where a log cannot be read on; `it` is the feed."""
+UNLOGGED: Final = "What it left out so far is not in the log"
+"""Words of a halt at a source that did not log all: once that is put right, nothing tells of it any more."""
 
 
 DIFFERS: Final = "a row is not as the log has it before the change"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,41 @@ def test_of_two_edits_of_one_file_the_second_changes_nothing(rig: Rig) -> None:
     assert (count(rig, "two"), count(rig, "part")) == (0, 11)
 
 
+def test_of_two_edits_at_one_moment_of_a_feed_that_has_not_begun_one_is_refused(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing at the target tells of it, so the file itself keeps the second from looking before the first is done."""
+    path = tmp_path / "new.yaml"
+    text = rig.feed.read_text().replace(rig.name, "new_feed", 1)
+    path.write_text(text)
+    entered, goes = [], threading.Event()
+    replace = feed_edit.replace_file
+
+    def slowly(place: Path, words: str) -> None:
+        entered.append(words)
+        assert goes.wait(SECONDS)
+        replace(place, words)
+
+    monkeypatch.setattr(feed_edit, "replace_file", slowly)
+    more = [text.replace("id < 10", f"id < {n}") for n in (11, 12)]
+    edits = [asyncio.run(feed_edit.plan(path, one, "the new file")) for one in more]
+    assert not any(edit.begun for edit in edits)
+    with ThreadPoolExecutor(2) as both:
+        done = [both.submit(asyncio.run, feed_edit.carry_out(edit)) for edit in edits]
+        until(lambda: len(entered) == 2 or waited_for(path), "two edits that want the file")
+        goes.set()
+        problems = [one.exception(SECONDS) for one in done]
+    assert len(entered) == 1 and path.read_text() == entered[0]
+    (refused,) = [problem for problem in problems if problem is not None]
+    assert isinstance(refused, CannotRun) and "was changed by somebody else meanwhile" in str(refused)
+
+
+def waited_for(path: Path) -> bool:
+    """Somebody waits for the file's lock."""
+    inode = f":{path.stat().st_ino} "
+    return any("-> FLOCK" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
 @pytest.mark.proof
 def test_a_table_that_goes_amid_its_copy(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres) -> None:
     """Nobody reads its chunks any more: the copy ends, and once it comes in again it is copied anew."""
@@ -189,3 +226,38 @@ def test_a_row_comes_back_into_a_filter_where_its_former_self_stayed(
     assert rig.parked() == 0
     found = rig.rows(f"SELECT CONCAT(id, ' ', b, ' ', u) FROM {rig.schema}.t ORDER BY id")
     assert [text for (text,) in found] == ["1 60 1", "2 90 2", "3 70 33", "4 40 4"]
+
+
+def test_a_copy_behind_a_narrower_filter_is_made_by_a_run_that_has_it(rig: Rig, tmp_path: Path) -> None:
+    """A run that began with the file of before would copy its rows once more, and they would stay."""
+    part = f"{rig.schema}.part"
+    rig.at_source("UPDATE part SET v = 'new'")
+    process = rig.run()
+    until(lambda: rig.rows(f"SELECT count(*)::text FROM {part} WHERE v = 'new'") == [("10",)], "the rows below 10")
+    rig.rules = rules(rig, one="", part="id < 5")
+    asked = Process(["copy", str(rig.feed), "--table", part, "--yes"], tmp_path / "asked")
+    try:
+        until(lambda: "began with another file" in (tmp_path / "asked").read_text(), "a copy that waits")
+        process.stop()
+        process = rig.run()
+        assert asked.code(SECONDS) == 0
+        assert sorted(rig.rows(f"SELECT id::text FROM {part}")) == [(str(n),) for n in range(5)]
+    finally:
+        asked.stop()
+        process.stop()
+
+
+def test_a_table_that_came_in_by_hand_is_copied_by_a_run_that_has_it(rig: Rig, tmp_path: Path) -> None:
+    process = rig.run()
+    until(lambda: count(rig, "part") == 1, "the row")
+    rig.rules = rules(rig, one="", two="", part="id < 10")
+    asked = Process(["copy", str(rig.feed), "--table", f"{rig.schema}.two", "--yes"], tmp_path / "asked")
+    try:
+        until(lambda: "began with another file" in (tmp_path / "asked").read_text(), "a copy that waits")
+        process.stop()
+        process = rig.run()
+        assert asked.code(SECONDS) == 0
+        assert (count(rig, "two"), count(rig, "part")) == (20, 1)
+    finally:
+        asked.stop()
+        process.stop()

@@ -43,6 +43,22 @@ def test_sqlstates(code: str, trouble: ErrorKind) -> None:
     assert (postgres_failure(error, committing=True).kind is ErrorKind.IN_DOUBT) == (code in ("57P03", "57P01"))
 
 
+def test_a_full_disk_of_a_server_as_a_session_begins() -> None:
+    """PostgreSQL tells that it could not write its own file of the catalogue under a code of faults of its own."""
+    fields = {"C": "XX000", "S": "FATAL", "V": "FATAL"}
+    full = asyncpg.PostgresError.new({**fields, "M": "could not write init file"})
+    assert postgres_failure(full).kind is ErrorKind.TRANSIENT
+    assert postgres_failure(asyncpg.PostgresError.new({**fields, "M": "other"})).kind is ErrorKind.TARGET
+
+
+@pytest.mark.parametrize("code", ["53100", "58030", "XX000"])
+def test_a_panic_leaves_a_commit_in_doubt(code: str) -> None:
+    """The server could not write its log: after its recovery what was to be committed may be there."""
+    panic = asyncpg.PostgresError.new({"C": code, "S": "PANIK", "V": "PANIC", "M": "could not write to file"})
+    assert postgres_failure(panic, committing=True).kind is ErrorKind.IN_DOUBT
+    assert postgres_failure(panic).kind is ErrorKind.TRANSIENT
+
+
 @pytest.mark.parametrize(
     ("number", "words", "trouble"),
     [

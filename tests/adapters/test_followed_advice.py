@@ -107,6 +107,8 @@ def test_a_database_that_is_logged_again(
     rig.source.restart()
     rig.reconnect()
     rig.at_source("UPDATE note SET v = 5 WHERE id = 9")
+    assert rig.catch_up_code() == 1, "nothing in the log says that something is missing"
+    assert "resync" in rig.said().splitlines()[-1]
     copied_anew(rig, hint)
 
 

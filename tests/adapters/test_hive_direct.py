@@ -9,8 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
+from bench.harness.namespace import mounting
+from bench.harness.small_disk import SmallDisk
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.hive import bucket_count, closed_parts
 from tidelock.adapters.hive.buckets import bucket, spellings
@@ -22,6 +26,7 @@ from tidelock.adapters.hive.marks import Marks
 from tidelock.adapters.hive.merger import VERSION_COLUMNS, Broken
 from tidelock.adapters.hive.merging import BUCKET, PART
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
+from tidelock.adapters.hive.run import NoRoom, has_room
 from tidelock.adapters.hive.spool import Spool
 from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.values import hive_columns
@@ -179,6 +184,22 @@ def test_what_a_manifest_names_is_on_the_disk(tmp_path: Path, monkeypatch: pytes
         ".", "_tidelock/lake/manifests", "shop.db", "shop.db/item", new, f"{new}/tidelock_bucket=0",
         f"{new}/tidelock_bucket=0/x.parquet",
     ])  # fmt: skip
+
+
+@mounting
+def test_a_warehouse_without_room_is_told(tmp_path: Path) -> None:
+    """A feed's merge ends with the run, and the next run makes it anew."""
+    path = tmp_path / "lake.yaml"
+    rows = pyarrow.table({"id": [1, 2]})
+    with SmallDisk(tmp_path / "small") as disk:
+        path.write_text(f"feed: l\nsource: mariadb://u@h:1\ntarget: hive://{disk.folder}\ntables: [{{source: s.t}}]\n")
+        disk.fill()
+        with pytest.raises(NoRoom, match="No space left on device") as told, has_room(load(path)):
+            PartFiles(None).write(f"{disk.folder}/t", rows)  # type: ignore[arg-type]
+        assert "Make room there, then `tidelock run FEED`" in told.value.hint
+        disk.free()
+        with has_room(load(path)):
+            assert PartFiles(None).write(f"{disk.folder}/t", rows) > 0  # type: ignore[arg-type]
 
 
 def test_a_day_is_written_again_only_with_as_much_as_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:

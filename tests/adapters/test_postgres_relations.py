@@ -353,6 +353,22 @@ def test_a_root_that_seems_to_log_more_than_its_partitions_do_is_refused(shop_lo
         read(shop_log, [])
 
 
+def test_a_root_that_becomes_full_between_two_rows(shop_log: Log) -> None:
+    """Its rows come marked as whole ones without another relation message, and have what their partitions log."""
+    chunks = read(
+        shop_log,
+        [
+            "CREATE TABLE p (a int PRIMARY KEY, b text) PARTITION BY LIST (a)",
+            "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
+            "INSERT INTO p VALUES (1, 'a'), (2, 'b')",
+            "ALTER TABLE p REPLICA IDENTITY FULL",
+            "DELETE FROM p WHERE a = 1",
+            "UPDATE p SET a = 1, b = NULL WHERE a = 2",
+        ],
+    )
+    assert [row.before for row in rows(chunks)] == [None, None, (1, UNKNOWN), (2, UNKNOWN), None]
+
+
 def test_partitions_are_told_of_and_asked_for_only_where_rows_come_as_their_own(shop_log: Log) -> None:
     """Columns added to a partitioned table are one change, and not one of each partition."""
     shop_log.run(

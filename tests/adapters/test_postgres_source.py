@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -442,8 +443,10 @@ def test_a_run_outlives_a_silence(make_rig: Callable[..., Rig], source: Postgres
 
 
 def test_the_source_is_the_one_that_its_certificate_says(
-    make_postgres: Callable[..., Postgres], tmp_path: Path
+    make_postgres: Callable[..., Postgres], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Certificates that are carried need no file, so no folder for temporary ones that has room."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     source = make_postgres()
     ours, others = authority(tmp_path), authority(tmp_path, "other")
     pem = server_certificate(tmp_path, ours)

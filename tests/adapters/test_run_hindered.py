@@ -10,7 +10,7 @@ from pymysql.err import OperationalError
 from bench.harness.namespace import mounting
 from bench.harness.rig import Rig, until
 from bench.harness.servers import MariaDb, Postgres, Server
-from bench.harness.servers.place import free_port
+from bench.harness.servers.place import free_port, give
 from bench.harness.small_disk import SmallDisk
 from bench.harness.tidelock import Process, sample
 
@@ -240,6 +240,40 @@ def test_a_full_disk_at_postgresql(
         disk.fill()
         trial.write(5_000)
         trial.hindered(process, "No space left on device")
+        disk.free()
+        trial.arrived(process)
+        process.stop()
+        assert not rig.differences().total
+        server.stop()
+
+
+@mounting
+def test_a_full_disk_at_postgresql_as_a_session_begins(
+    make_postgres: Callable[..., Postgres], mariadb: MariaDb, make_rig: Callable[..., Rig]
+) -> None:
+    """Its file of the catalogue is gone, as after each restart, and a session that cannot write it is refused."""
+    server = make_postgres()
+    rig = make_rig(mariadb, server, "begins", lanes=2)
+    trial = Trial(rig)
+    trial.write()
+    rig.catch_up()
+    with SmallDisk(server.folder / "small") as disk:
+        assert not disk.missing, disk.missing
+        server.stop()
+        base = server.data / "base"
+        shutil.move(base, disk.folder)
+        base.symlink_to(disk.folder / "base")
+        give(disk.folder, server.account)
+        server.start()
+        rig.reconnect()
+        for kept in disk.folder.glob("base/*/pg_internal.init"):
+            kept.unlink()
+        disk.fill()
+        trial.write()
+        process = rig.run()
+        until(said(rig, "could not write init file"), "a session that is refused", 60)
+        until(said(rig, "tried again in"), "the start waits", 60)
+        process.check()
         disk.free()
         trial.arrived(process)
         process.stop()

@@ -254,7 +254,7 @@ class Trial:
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        pytest.param("source", "is tried again: ", marks=pytest.mark.proof),
+        pytest.param("source", "waits for the source: ", marks=pytest.mark.proof),
         pytest.param("target postgres", "waits for the target: ", marks=pytest.mark.proof),
         pytest.param("target mariadb", "waits for the target: ", marks=pytest.mark.proof),
     ],

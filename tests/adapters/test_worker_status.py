@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import NotEnoughReplicasError
 
 from bench.harness.rig import Rig
 from bench.harness.servers import Postgres, Server
@@ -18,6 +19,11 @@ from bench.harness.workload.family import Family
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.adapters.ports.capture_messages import Failed
+from tidelock.adapters.ports.source_errors import Unreachable
+from tidelock.adapters.runtime.progress import Hindered, Sample
+from tidelock.adapters.workers.group import of_kafka
+from tidelock.adapters.workers.producing import explained
 from tidelock.engine.model.records import Position
 
 GROUPS = 3
@@ -27,6 +33,15 @@ RATE = 300
 def lines(workers: Workers, name: str, behind: int = 0) -> list[str]:
     """The progress that a worker has printed, behind a place of its output."""
     return [line.partition(": ")[2] for line in workers.places[name].said()[behind:].splitlines() if " rows/s" in line]
+
+
+def test_kafka_s_refusals_are_not_said_of_the_source() -> None:
+    """Of who publishes the log, and of a group that reads it."""
+    assert explained(NotEnoughReplicasError()).at == "log in Kafka"
+    assert Failed.of(Unreachable("lost", "wait")).at == "source"
+    seen = of_kafka(Sample(hindrances=(Hindered("source", 2.0, "no answer"), Hindered("target", 3.0, "full"))))
+    assert [one.place for one in seen.hindrances] == ["log in Kafka", "target"]
+    assert str(seen.hindrances[0]) == "waits for the log in Kafka for 2 s: no answer"
 
 
 async def spoil(kafka: Kafka, feed: str, partition: int) -> None:

@@ -260,8 +260,8 @@ class Assembly(ChunkAssembly):
         if not self._origins:
             raise UnsuitableLog(
                 f"a transaction came to the source by replication, from its origin {told.name}",
-                "Leave the tables of that subscription out of the publication, or read them where they are written;"
-                f" {RESYNC}",
+                "Leave the tables of that subscription out of the feed's `tables`, then out of its publication (ALTER "
+                f"PUBLICATION … DROP TABLE …), or read them where they are written; then {RESYNC}",
             )
 
     def _require_open(self, what: str) -> None:

@@ -8,10 +8,8 @@ how the name of a table is spelled as a value (`regclass`).
 
 from __future__ import annotations
 
-import atexit
 import os
 import ssl
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -89,11 +87,10 @@ _files: dict[str, str] = {}
 
 
 def _kept(certificates: str) -> str:
-    """A file with these certificates, as libpq takes them from files alone; it goes with this process."""
+    """A file with these certificates, as libpq takes them from files alone.  It is in memory, whatever disks are full,
+    and goes with this process."""
     if certificates not in _files:
-        descriptor, name = tempfile.mkstemp(prefix="tidelock-", suffix=".pem")
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(certificates)
-        atexit.register(Path(name).unlink, missing_ok=True)
-        _files[certificates] = name
+        held = os.memfd_create("certificates")
+        os.write(held, certificates.encode("ascii"))
+        _files[certificates] = f"/proc/self/fd/{held}"
     return _files[certificates]

@@ -111,6 +111,7 @@ cdef class Layout:
     cdef object image  # makes an image of a row's bytes; None: rows are tuples
     cdef int count
     cdef bint has_key  # its identity is `key`, and it has one
+    cdef bint tells_all  # its identity is `full`
     cdef Code* codes
     cdef uint8_t* is_key
     cdef char* room  # for one row
@@ -128,6 +129,7 @@ cdef class Layout:
             raise MemoryError
         key = key_positions(shape)
         self.has_key = shape.identity == "key" and bool(key)
+        self.tells_all = shape.identity == "full"
         for i, column in enumerate(shape.columns):
             found = row_values.code(column)
             self.codes[i].form, self.codes[i].base, self.codes[i].scale = found.form, found.base, found.scale
@@ -440,6 +442,8 @@ cdef class UsualMessages:
         cdef Layout layout = self.layout
         cdef tuple after
         cdef bint same
+        if mark == c"O" and not layout.tells_all:
+            mark = c"K"  # `row_reader.RowReader.change`
         if mark == c"K" and not layout.has_key:
             raise ValueError
         if kind == c"D":

@@ -11,6 +11,9 @@
 |                            | alone; `UNKNOWN` for the rest                 |                                      |
 | D with O, D with K         | the old row; the key, `UNKNOWN` for the rest  |                                      |
 
+A partitioned table whose REPLICA IDENTITY becomes FULL has its old rows marked O from then on, without another relation
+message, and they hold what their partition logs: so O is K where the table was not told to be FULL.
+
 PostgreSQL logs an update that changes nothing: where both rows are whole and equal, there is no change.
 This is the Python form; `row_decoder.pyx` has the same for usual messages.
 """
@@ -38,16 +41,17 @@ class RowReader:
         """Returns the change; None for one that changes nothing.  Raises ValueError for a row of other columns or a
         text that is no value, UnsuitableLog for a row that the log holds less of than the shape says."""
         old, new = message.old, message.new
+        is_key = message.is_key or (old is not None and self._shape.identity != "full")
         if new is None:
             assert old is not None, "a delete has an old row or its key"
-            return RowChange(self._number, self._before(old, message.is_key), None, ordinal)
+            return RowChange(self._number, self._before(old, is_key), None, ordinal)
         if old is None:
             after = self._row(new)
             before = self._of_key(after) if message.is_update else None
             return RowChange(self._number, before, after, ordinal)
         if len(old) == len(new):
             new = tuple(was if now is LEFT_OUT and was is not None else now for was, now in zip(old, new, strict=True))
-        if message.is_key:
+        if is_key:
             return RowChange(self._number, self._before(old, is_key=True), self._row(new), ordinal)
         if LEFT_OUT in new:
             raise ValueError("an old row without a value that the new one leaves out")

@@ -17,6 +17,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, Busy, PurgedPosition, SourceError, Unreachable
 from tidelock.adapters.postgres.logical.light_psycopg import OperationalError, pq
 from tidelock.adapters.postgres.sqlstates import meaning
+from tidelock.engine.model.errors import RESYNC
 
 Cell = str | None
 _DENIED: Final = ("28", "42501")
@@ -208,12 +209,13 @@ def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
     said = _line((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace"))
     detail = _line((result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace"))
     told = f"{place} answered: {said}{f' ({detail})' if detail else ''} ({code})"
-    if not code or meaning(code).lost:
+    means = meaning(code, said)
+    if not code or means.lost:
         return Unreachable(told, "Start a new reader from the last position")
-    if meaning(code).passes:
+    if means.passes:
         return Busy(told, "It is asked again; see its log, and pg_stat_activity for who holds what is in use")
     if code == _LOST_LOG:
-        return PurgedPosition(told, "See `tidelock check FEED`")
+        return PurgedPosition(told, f"The server has removed what the slot was to keep, as pg_resetwal does. {RESYNC}")
     if code.startswith(_DENIED):
         return AccessDenied(told, _GRANT.format(place.user))
     error = Refused(told, "See the server's log, and `tidelock check FEED`")

@@ -21,7 +21,7 @@ from tidelock.adapters.ports.source_errors import Busy, SourceError, UnsuitableL
 from tidelock.adapters.postgres.logical.positions import lsn_of
 from tidelock.adapters.postgres.logical.session import Session, asked, whole
 from tidelock.adapters.postgres.silent_partitions import require_told_partitions
-from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.errors import RESYNC, UNLOGGED
 from tidelock.engine.model.records import TableName
 
 PLUGIN: Final = "pgoutput"
@@ -213,7 +213,7 @@ def require_publication(session: Session, name: str, tables: Sequence[TableName]
     if not found.whole:
         raise UnsuitableLog(
             f"the publication {name} at {place} leaves changes out, or names partitions in place of their table",
-            f"{whole_publication_sql(name)} What it left out so far is not in the log: {RESYNC}",
+            f"{whole_publication_sql(name)} {UNLOGGED}: {RESYNC}",
         )
     lacking = sorted(set(tables) - found.tables)
     if lacking:

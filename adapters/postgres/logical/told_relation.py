@@ -70,7 +70,8 @@ def shape_of(
     if not names.issuperset(key):
         raise UnsuitableLog(
             f"the primary key of {name} has other columns now than the table had at this place of the log",
-            f"Its key was changed or renamed since: {RESYNC}",
+            "Its key was changed or renamed since: change the target's table alike (`tidelock check FEED` shows what "
+            f"differs); then {RESYNC}",
         )
     return Shape(name, columns, key, identity)
 

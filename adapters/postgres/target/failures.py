@@ -6,7 +6,7 @@ import asyncpg
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.postgres.sqlstates import meaning
+from tidelock.adapters.postgres.sqlstates import Meaning, meaning
 from tidelock.adapters.postgres.target.compared_values import difference
 from tidelock.adapters.postgres.target.statements import is_missing
 from tidelock.engine.model.errors import MISSING, ErrorKind, Failure
@@ -15,6 +15,7 @@ MESSAGE_CHARACTERS = 1_000
 SERVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """Whatever a statement may raise; anything else is a bug."""
 
+_PANIC = "PANIC"
 # These name a key's values; the details of other codes show the whole row.
 _DETAILED = frozenset(("23505", "23503"))
 
@@ -34,20 +35,24 @@ _HINTS = {
 
 
 def connection_lost(error: BaseException) -> bool:
-    """True where the server cannot have told, or may not have told, how the statement ended."""
+    """True where the server cannot have told, or may not have told, how the statement ended.
+
+    A PANIC is the end of the whole server: where it cannot write its log (a full disk), what it was to commit may be
+    there once it has recovered, or not.
+    """
     if not isinstance(error, asyncpg.PostgresError):
         return isinstance(error, SERVER_ERRORS)
-    return meaning(_code(error)).lost
+    return _PANIC in (getattr(error, "severity_en", None), getattr(error, "severity", None)) or _meaning(error).lost
 
 
 def elsewhere(error: BaseException) -> bool:
     """True where the server is not, or no longer, the one to write to: the next try must connect anew."""
-    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).elsewhere
+    return isinstance(error, asyncpg.PostgresError) and _meaning(error).elsewhere
 
 
 def passes(error: BaseException) -> bool:
     """True where the server itself says that it cannot now."""
-    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).passes
+    return isinstance(error, asyncpg.PostgresError) and _meaning(error).passes
 
 
 def failure_of(error: BaseException, *, committing: bool = False, tables: str = "") -> Failure:
@@ -62,7 +67,7 @@ def failure_of(error: BaseException, *, committing: bool = False, tables: str = 
         return Failure(ErrorKind.ROW, f"{tables}: {MISSING}" if tables else MISSING, _code(error))
     if words := difference(error):
         return Failure(ErrorKind.ROW, (f"{tables}: {words}" if tables else words)[:MESSAGE_CHARACTERS], _code(error))
-    return Failure(meaning(_code(error)).kind, _words(error, tables), _code(error))
+    return Failure(_meaning(error).kind, _words(error, tables), _code(error))
 
 
 def target_error(error: BaseException, endpoint: Endpoint) -> TargetError:
@@ -72,6 +77,10 @@ def target_error(error: BaseException, endpoint: Endpoint) -> TargetError:
     return TargetError(
         f"{endpoint}: {failure.message}", hint, passing=passes(error), unreachable=connection_lost(error)
     )
+
+
+def _meaning(error: BaseException) -> Meaning:
+    return meaning(_code(error), str(error.args[0]) if error.args else "")
 
 
 def _code(error: BaseException) -> str:
