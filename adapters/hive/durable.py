@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.hive.manifest import Manifest
-from tidelock.adapters.hive.warehouse import merge_of, tables_of
+from tidelock.adapters.hive.ownership import merge_of
+from tidelock.adapters.hive.warehouse import tables_of
 
 
 def secure(target: Endpoint, manifest: Manifest, since: int) -> None:

@@ -42,13 +42,18 @@ class Files:
         return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
 
     def read(self, place: str) -> bytes:
-        """Returns a file's bytes."""
+        """Returns a file's bytes.  Raises OSError."""
+        from py4j.protocol import Py4JJavaError
+
         path, system = self._at(place)
-        stream = system.open(path)
         try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
+            stream = system.open(path)
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise OSError(str(error.java_exception)) from error
 
     def publish(self, place: str, content: bytes) -> bool:
         """Writes a file, whole or not at all.  Returns False where a file of that name exists."""

@@ -8,6 +8,7 @@ number taken and stops.  Until then nothing refers to what it wrote.  The metast
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
@@ -15,11 +16,26 @@ import msgspec
 from msgspec.structs import replace
 
 from tidelock.adapters.hive.files import Files
+from tidelock.adapters.ports.operator_error import OperatorError
 from tidelock.adapters.ports.table_form import TableForm
 from tidelock.engine.model.records import Position
 
 KEPT: Final = 2  # readers may be at work on the files before
 _DIGITS: Final = 9
+_NAME: Final = re.compile(r"(\d+)\.json")
+
+
+class Unreadable(OperatorError):
+    """A manifest cannot be read; `hint` says what to do."""
+
+    exit_code = 4
+
+    def __init__(self, place: str, why: Exception) -> None:
+        super().__init__(
+            f"the manifest {place} cannot be read: {why}",
+            "Put it back from a backup of the same moment, or take it away, with its `.crc` if it has one, then "
+            "`tidelock run FEED`: the feed goes on behind the manifest before it",
+        )
 
 
 class Taken(Exception):
@@ -36,7 +52,8 @@ class Taken(Exception):
 class Stored(msgspec.Struct, frozen=True):
     """One table in Hive.  `columns`: (name, type in Spark's words), without the partition column `partition`.
     `format`: `orc` or `parquet`.  `parts`: value of the partition column → folder of the merge that wrote the part.
-    `sizes`: bytes of parts, as far as they are known.
+    `sizes`: bytes of parts, as far as they are known.  `over`: whose table of that name a copy has taken over
+    (`adapters.hive.ownership`), '' for nobody's.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -44,6 +61,7 @@ class Stored(msgspec.Struct, frozen=True):
     format: str
     parts: dict[str, str] = {}
     sizes: dict[str, int] = {}
+    over: str = ""
 
     def without(self, parts: Iterable[str]) -> Stored:
         """Returns the table without these parts."""
@@ -109,7 +127,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     `changes`: merged in all, `last`: by the last merge of the log.  `end_us`: source time of its end, `made_us`: time
     of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.  `forms`: of the
-    source's tables at `position`, where its log has no statements.
+    source's tables at `position`, where its log has no statements.  `id`: of the books that began with the first
+    manifest, so that tables of others are not taken for ours; '' where an older version began them.
     """
 
     number: int
@@ -121,6 +140,7 @@ class Manifest(msgspec.Struct, frozen=True):
     end_us: int = 0
     made_us: int = 0
     forms: tuple[TableForm, ...] = ()
+    id: str = ""
 
 
 _MANIFEST: Final = msgspec.json.Decoder(Manifest)
@@ -133,7 +153,7 @@ class Readable(Protocol):
         """Lists a folder, sorted."""
 
     def read(self, place: str) -> bytes:
-        """Returns a file's bytes."""
+        """Returns a file's bytes.  Raises OSError."""
 
 
 class Manifests:
@@ -143,7 +163,7 @@ class Manifests:
         self._files, self._folder, self._feed = files, folder, feed
 
     def latest(self) -> Manifest | None:
-        """Returns the latest manifest; None: the feed has never run."""
+        """Returns the latest manifest; None: the feed has never run.  Raises Unreadable."""
         return latest_in(self._files, self._folder)
 
     def commit(self, manifest: Manifest) -> None:
@@ -152,7 +172,7 @@ class Manifests:
             raise Taken(self._feed, manifest.number)
 
     def kept(self) -> list[Manifest]:
-        """Returns the latest manifests, whose files must stay; removes older ones."""
+        """Returns the latest manifests, whose files must stay; removes older ones.  Raises Unreadable."""
         numbers = _numbers(self._files, self._folder)
         for number in numbers[:-KEPT]:
             self._files.remove(_place(self._folder, number))
@@ -160,17 +180,21 @@ class Manifests:
 
 
 def latest_in(files: Readable, folder: str) -> Manifest | None:
-    """Returns the latest manifest; None: the feed has never run."""
+    """Returns the latest manifest; None: the feed has never run.  Raises Unreadable."""
     numbers = _numbers(files, folder)
     return _read(files, folder, numbers[-1]) if numbers else None
 
 
 def _numbers(files: Readable, folder: str) -> list[int]:
-    return sorted(int(name.removesuffix(".json")) for name in files.names(folder) if name.endswith(".json"))
+    return sorted(int(found[1]) for name in files.names(folder) if (found := _NAME.fullmatch(name)))
 
 
 def _read(files: Readable, folder: str, number: int) -> Manifest:
-    return _MANIFEST.decode(files.read(_place(folder, number)))
+    place = _place(folder, number)
+    try:
+        return _MANIFEST.decode(files.read(place))
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Unreadable(place, error) from error
 
 
 def _place(folder: str, number: int) -> str:

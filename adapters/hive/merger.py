@@ -9,6 +9,7 @@ A copy (`adapters.hive.copying`) loads tables beside the log; the merge that end
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ SIDE_BY_SIDE: Final = 2
 MOST_CHANGE_BYTES: Final = 32 << 20  # compressed, of one table: they are all in memory
 MOST_DIRECT_BYTES: Final = 128 << 20  # one bucket at a time is in memory
 ROW_BYTES: Final = 100  # of a version whose size nobody knows
+ID_DIGITS: Final = 8
 VERSION_COLUMNS: Final = (("valid_from", "timestamp"), ("valid_to", "timestamp"), ("op", "string"))
 
 
@@ -84,7 +86,7 @@ class Merger:
     """The merges of one feed.  `staged`: moves a local file to where Spark reads it.  `settled_seconds`: what the
     metastore took of the last merge.
 
-    Every method raises Taken, Broken, and what Spark raises.
+    Every method raises Taken, Broken, Foreign, OfAnother, Unreadable, and what Spark raises.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Merger:
         """Returns the manifest to go on from; `first` for a new feed.  Makes the metastore equal to it."""
         manifest = self._manifests.latest()
         if manifest is None:
-            manifest = first()
+            manifest = replace(first(), id=uuid.uuid4().hex[:ID_DIGITS])
             self._manifests.commit(manifest)
         self._settle(manifest)
         for name, state in manifest.tables.items():
@@ -129,21 +131,35 @@ class Merger:
                 f"the changes begin at {since}, and the tables are at {manifest.position}",
                 "Nothing was merged. Changes between them are missing: see what else reads or writes here",
             )
-        number = manifest.number + 1
-        tables = self._all_merged(manifest.tables, batches, number)
+        number = self._next(manifest)
+        tables = self._all_merged(manifest, batches, number)
         if copy is not None and ends:
             for name in copy.loaded:
                 moment = max(moment_of(stretch.end_us), copy.moment)
-                tables[name] = self._with_first_versions(name, tables[name], moment, number)
+                tables[name] = self._over(name, self._with_first_versions(name, tables[name], moment, number))
             copy = None
         changes, end_us = manifest.changes + stretch.rows, stretch.end_us or manifest.end_us
         return self._commit(
-            Manifest(number, position, tables, copy, changes, stretch.rows, end_us, forms=manifest.forms)
+            replace(
+                manifest,
+                number=number,
+                position=position,
+                tables=tables,
+                copy=copy,
+                changes=changes,
+                last=stretch.rows,
+                end_us=end_us,
+            )
         )
+
+    def _next(self, manifest: Manifest) -> int:
+        """Returns the number of the next merge, whose files are those of the manifest's books."""
+        self._warehouse.books = manifest.id
+        return manifest.number + 1
 
     def load(self, manifest: Manifest, name: str, rows: DataFrame) -> Manifest:
         """Loads a pending table of the copy with these rows, each key once.  Readers do not see it yet."""
-        copy, number = manifest.copy, manifest.number + 1
+        copy, number = manifest.copy, self._next(manifest)
         assert copy is not None, "a copy is under way"
         pending = copy.pending[name]
         state = self._new(name, pending.columns, pending.key, pending.rows * ROW_BYTES)
@@ -162,8 +178,11 @@ class Merger:
 
     def truncate(self, manifest: Manifest, position: Position, names: Iterable[str], moment: str) -> Manifest:
         """Empties tables.  `moment`: when, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
-        number, tables = manifest.number + 1, manifest.tables
-        emptied = {name: self._emptied(name, tables[name], moment, number) for name in names if name in tables}
+        number, tables = self._next(manifest), manifest.tables
+        names = [name for name in names if name in tables]
+        for name in names:
+            self._prepare(manifest, name, tables[name])
+        emptied = {name: self._emptied(name, tables[name], moment, number) for name in names}
         return self._commit(replace(manifest, number=number, position=position, tables={**tables, **emptied}))
 
     def _emptied(self, name: str, state: TableState, moment: str, number: int) -> TableState:
@@ -225,20 +244,32 @@ class Merger:
         versions = merging.first_versions(rows, moment, state.key, state.buckets)
         return replace(state, history=self._warehouse.write(name + HISTORY, state.history, versions, number))
 
-    def _all_merged(self, tables: Mapping[str, TableState], batches: Mapping[str, TableChanges], number: int) -> Tables:
+    def _over(self, name: str, state: TableState) -> TableState:
+        """Returns the table that a copy has filled, with whose tables of its names it takes over."""
+        state = replace(state, current=replace(state.current, over=self._warehouse.other_owner(name)))
+        if state.history is None:
+            return state
+        over = self._warehouse.other_owner(name + HISTORY)
+        return replace(state, history=replace(state.history, over=over))
+
+    def _all_merged(self, manifest: Manifest, batches: Mapping[str, TableChanges], number: int) -> Tables:
         """Returns the tables after their changes.  Some are merged side by side: a job of Spark mostly waits."""
-        states = {}
+        states, tables = {}, manifest.tables
         for name, batch in batches.items():
             state = tables.get(name) or self._made(name, batch)
             states[name] = _widened(name, state, batch, self._layout.comes)
-            for place in (name, *([name + HISTORY] if state.history else [])):
-                self._warehouse.prepare(place)
+            self._prepare(manifest, name, state)
             self._require_whole(name, state.current, state.current.parts)
             if state.history is not None:
                 self._require_whole(name + HISTORY, state.history, map(merging.open_part, range(state.buckets)))
         with ThreadPoolExecutor(SIDE_BY_SIDE, "merge") as pool:
             done = pool.map(lambda name: self._merged(name, states[name], batches[name], number), states)
             return {**tables, **dict(zip(states, done, strict=True))}
+
+    def _prepare(self, manifest: Manifest, name: str, state: TableState) -> None:
+        hidden = manifest.copy is not None and name in manifest.copy.tables
+        for place in (name, *([name + HISTORY] if state.history else [])):
+            self._warehouse.prepare(place, hidden)
 
     def _made(self, name: str, batch: TableChanges) -> TableState:
         return self._with_history(name, self._new(name, batch.columns, batch.key, batch.path.stat().st_size))

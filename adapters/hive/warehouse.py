@@ -5,8 +5,8 @@ name no other program uses.  A partition of the metastore is where its part was 
 whole, a part has as many files as its size wants and never a small one more: nothing needs to be compacted later.
 
 `settle` makes the metastore equal a manifest, however far an earlier program came, and removes what no kept manifest
-refers to.  Tables that a copy fills are not shown before it has ended.  A table that a feed of another name left behind
-is made anew; its files stay where they are.
+refers to.  Tables that a copy fills are not shown before it has ended.  One that another feed has made is taken over at
+the end of a copy, and not else (`adapters.hive.ownership`): it is made anew.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow
 
 from tidelock.adapters.hive.files import Files
 from tidelock.adapters.hive.manifest import Manifest, Stored
+from tidelock.adapters.hive.ownership import OfAnother, is_left, merge_folder, owner, owner_of, properties
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
 from tidelock.adapters.hive.partitions import Partitions
 
@@ -26,28 +27,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORY: Final = "_history"
-_DIGITS: Final = 9
-_PROPERTY: Final = "tidelock.merge"
 _AT_ONCE: Final = 100
 _EMPTY: Final = "_empty"
 
 
-class Foreign(Exception):
-    """The metastore has a table that no feed made, where one of ours belongs."""
-
-    exit_code = 1
-
-    def __init__(self, table: str) -> None:
-        super().__init__(f"Hive has a table {table} that no feed made. Rename it, or give the feed's another `target`")
-
-
 class Warehouse:
     """The tables of a feed.  They are named `schema.table`, as at the target of any feed; a schema is a database of the
-    metastore.
+    metastore.  `books`: those of the manifest that is worked on (`Manifest.id`).
     """
 
     def __init__(self, spark: SparkSession, files: Files, feed: str) -> None:
         self._spark, self._files, self._feed = spark, files, feed
+        self.books = ""
         self._folders: dict[str, str] = {}
         self._locations: dict[str, str] = {}
         self._token = uuid.uuid4().hex[:6]
@@ -76,9 +67,12 @@ class Warehouse:
         sizes = {part: self._files.size(f"{place}/{stored.partition}={part}") for part in parts}
         return stored.having(sizes, folder)
 
-    def prepare(self, table: str) -> None:
-        """Finds the table's folder, before threads ask for it.  Raises Foreign."""
+    def prepare(self, table: str, hidden: bool) -> None:
+        """Finds the table's folder, before threads ask for it.  `hidden`: a copy fills the table.  Raises Foreign, and
+        OfAnother: nothing is read or written for a table whose name is another feed's."""
         self._folder(table)
+        if not hidden and (other := self.other_owner(table)):
+            raise OfAnother(table, other, self._feed)
 
     def parts(self, table: str, number: int) -> WrittenParts:
         """Returns the table's parts, to be read and written in this process by merge `number`."""
@@ -104,7 +98,7 @@ class Warehouse:
         return ""
 
     def _merge_folder(self, number: int) -> str:
-        return f"m{number:0{_DIGITS}}-{self._token}"
+        return merge_folder(number, self.books, self._token)
 
     def location(self, schema: str) -> str:
         """Returns the place of a database of the metastore, and makes the database where it is missing.
@@ -131,7 +125,7 @@ class Warehouse:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
             if self._spark.catalog.tableExists(quoted_table(table)):
-                self._maker(quoted_table(table))
+                owner_of(self._spark, quoted_table(table))
         return self._folders[table]
 
     def _part(self, table: str, stored: Stored, part: str) -> str:
@@ -141,6 +135,7 @@ class Warehouse:
 
     def settle(self, manifest: Manifest, kept: Sequence[Manifest]) -> None:
         """Makes the metastore equal to the manifest, and removes files that no kept manifest refers to."""
+        self.books = manifest.id
         hidden = manifest.copy.tables if manifest.copy else ()
         for table, stored in tables_of(manifest).items():
             if table in hidden:  # readers may be at an older feed's table of that name
@@ -148,20 +143,42 @@ class Warehouse:
             self._settle(table, stored, manifest.number)
             used = {folder for one in kept for folder in _folders(tables_of(one).get(table))}
             for name in self._files.names(self._folder(table)):
-                if name.startswith("m") and name not in used and merge_of(name) <= manifest.number:
+                if name not in used and is_left(name, self.books, stored.over, manifest.number):
                     self._files.remove(f"{self._folder(table)}/{name}")
 
     def _settle(self, table: str, stored: Stored, number: int) -> None:
         """Makes one table of the metastore equal to the manifest.
 
-        What this program has put there is not asked for again.
+        What this program has put there is not asked for again, unless it turns out that somebody has taken it away.
         """
         shown = self._shown.pop(table, None)  # asked for again where this fails
         if shown is None or shown.columns != stored.columns:
             self._settle_anew(table, stored, number)
         elif shown.parts != stored.parts:
-            self._show(table, stored, self._places(table, shown))
+            self._settle_on(table, stored, shown, number)
         self._shown[table] = stored
+
+    def _settle_on(self, table: str, stored: Stored, shown: Stored, number: int) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            self._require_ours(table)
+            self._show(table, stored, self._places(table, shown))
+        except (Py4JError, PySparkException):
+            self._settle_anew(table, stored, number)
+
+    def other_owner(self, table: str) -> str:
+        """Returns the owner of the metastore's table; '' where there is no such table, or it is ours.  Raises Foreign.
+        """
+        name = quoted_table(table)
+        found = owner_of(self._spark, name) if self._spark.catalog.tableExists(name) else ""
+        return "" if found == owner(self._feed, self.books) else found
+
+    def _require_ours(self, table: str) -> None:
+        found = owner_of(self._spark, quoted_table(table))
+        if found != owner(self._feed, self.books):
+            raise OfAnother(table, found, self._feed)
 
     def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
         self._partitions.forget(table)
@@ -197,11 +214,14 @@ class Warehouse:
         return {part: self._part(table, stored, part) for part in stored.parts}
 
     def _made(self, table: str, stored: Stored, number: int) -> bool:
-        """Makes the metastore's table where this feed has not; tells whether it did."""
+        """Makes the metastore's table where this feed has not; tells whether it did.  Raises Foreign, OfAnother."""
         name = quoted_table(table)
         if self._spark.catalog.tableExists(name):
-            if self._maker(name) == self._feed:
+            other = self.other_owner(table)
+            if not other:
                 return False
+            if other != stored.over:
+                raise OfAnother(table, other, self._feed)
             self._spark.sql(f"DROP TABLE {name}")
         self._make(table, stored, number)
         return True
@@ -212,16 +232,8 @@ class Warehouse:
         self._spark.sql(
             f"CREATE EXTERNAL TABLE {quoted_table(table)} ({columns}) "
             f"PARTITIONED BY ({stored.partition} {kind}) STORED AS {stored.format} "
-            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')"
+            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ({properties(self._feed, self.books, number)})"
         )
-
-    def _maker(self, name: str) -> str:
-        """Returns the feed that made a table.  Raises Foreign: a table that no feed made is not ours to change."""
-        rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-        feed, _, _ = str({row[0]: row[1] for row in rows}.get(_PROPERTY, "")).rpartition(":")
-        if not feed:
-            raise Foreign(name)
-        return feed
 
     def _widen(self, name: str, stored: Stored) -> None:
         there = {column.lower() for column in self._spark.table(name).columns}
@@ -264,11 +276,6 @@ def tables_of(manifest: Manifest) -> dict[str, Stored]:
         if state.history is not None:
             found[name + HISTORY] = state.history
     return found
-
-
-def merge_of(folder: str) -> int:
-    """Returns the number of the merge that a folder is of."""
-    return int(folder[1 : 1 + _DIGITS])
 
 
 def quoted(name: str) -> str:

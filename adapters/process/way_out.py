@@ -21,4 +21,4 @@ def of_workers(hint: str) -> str:
 
 def of_hive(hint: str) -> str:
     """Returns the advice for a Hive target, which `tidelock resync` does not move."""
-    return hint.replace(RESYNC, FILL_ANEW)
+    return hint.replace(f". {RESYNC}", f". {FILL_ANEW[0].upper()}{FILL_ANEW[1:]}").replace(RESYNC, FILL_ANEW)

@@ -118,7 +118,9 @@ class CoordinatorShell:
         await self._vacant.over()
         skipped = self._control.seen.skipped
         publisher, self._publisher = self._publisher, None
-        term = CoordinatorTerm(self._feed, self._mapping, sink, pen, self._stop, taken.log, skipped, publisher)
+        term = CoordinatorTerm(
+            self._feed, self._mapping, sink, pen, self._stop, taken.log, skipped, publisher, taken.reached
+        )
         if taken.lost is not None:
             term.lose(taken.lost)
         unwatch = self._control.watch(term.hear)

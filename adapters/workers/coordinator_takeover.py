@@ -41,11 +41,14 @@ log = logging.getLogger(__name__)
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A feed that was taken over.  `log`: the one that the changes topic holds.  `lost`: why the feed halts at once."""
+    """A feed that was taken over.  `log`: the one that the changes topic holds.  `lost`: why the feed halts at once.
+    `reached`: where all groups are at least, as the target has it; what they told may be as old as the topics.
+    """
 
     feed: FeedTaken
     log: PublishedLog
     lost: LostLog | None
+    reached: Position | None
 
 
 class CoordinatorTakeover:
@@ -105,14 +108,20 @@ class CoordinatorTakeover:
             ),
             log,
             lost_for_good,
+            await self._reached(seen.plan),
         )
+
+    async def _reached(self, plan: TablePartitioning | None) -> Position | None:
+        if plan is None:
+            return None
+        return min((await places_of(self._feed, plan)).values(), key=lambda place: place.order)
 
     async def _loss(self) -> tuple[LostLog | None, bool]:
         """Returns the loss of the log, if it is lost, and whether the source is to be published again for it."""
         resumed = self.resumed
         found = await lost_log(self._feed)
         if resumed is not None and found is None:
-            found = await lost(self._feed, resumed.plan, resumed.instead, resumed.cut)
+            found = await lost(self._feed, resumed.plan, resumed.instead, resumed.cut, resumed.short)
         return found, resumed is not None and found is not None and not found.obstacle
 
     async def _older_target(self, seen: SeenControl, plan: TablePartitioning, *, again: bool) -> bool:

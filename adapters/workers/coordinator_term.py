@@ -57,7 +57,7 @@ LOOK_SECONDS: Final = 5.0
 class CoordinatorTerm:
     """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped.
 
-    `publisher`: a process that has not begun yet; it ends with the term.
+    `publisher`: a process that has not begun yet; it ends with the term.  `reached`: as `Taken` has it.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class CoordinatorTerm:
         published: PublishedLog,
         skipped: Collection[tuple[int, int]],
         publisher: PublisherProcess,
+        reached: Position | None,
     ) -> None:
         self.halted: Halt | None = None
         self.lost: LostLog | None = None
@@ -82,8 +83,11 @@ class CoordinatorTerm:
         self._machine = Coordinator()
         self._epoch = 0
         self._published = published
-        self._publishing = Publishing(feed, self._post, self._displace, published, publisher, skipped)
+        self._publishing = Publishing(
+            feed, self._post, self._displace, self._ends_short, published, publisher, skipped, reached
+        )
         self._lacking: dict[int, Position] = {}  # groups whose place the log no longer reaches back to
+        self._short = ""  # where the log ends, if that is before the groups' checkpoints
         self._look = asyncio.Event()
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []
@@ -109,6 +113,10 @@ class CoordinatorTerm:
     def _post(self, event: CoordinatorEvent) -> None:
         self._mailbox.append(event)
         self._wake.set()
+
+    def _ends_short(self, end: str) -> None:
+        self._short = end
+        self._look.set()
 
     def _displace(self, reason: str) -> None:
         self.displaced = self.displaced or reason
@@ -241,7 +249,9 @@ class CoordinatorTerm:
                     self._displace("the target was put back to an older state; it is taken over anew")
 
     async def _cut_off(self, plan: TablePartitioning) -> LostLog | None:
-        """Returns the loss of records that groups had not read, if any has told of it."""
+        """Returns the loss of records that groups had not read, or had read, if anybody has told of it."""
+        if self._short:
+            return await lost(self._feed, plan, short=self._short)
         if not self._lacking:
             return None
         cut, self._lacking = self._lacking, {}

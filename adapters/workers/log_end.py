@@ -6,6 +6,7 @@ import msgspec
 
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.engine.model.lineage import server_of
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.schema_change import Ddl, DdlKind
 from tidelock.engine.model.table_partitioning import TablePartitioning
@@ -31,10 +32,23 @@ class Uneven(Exception):
         )
 
 
-async def read_end(places: Places, plan: TablePartitioning, start: Position) -> LogEnd:
+class Short(Exception):
+    """The log ends before a place that all groups have reached: a broker has lost records, or was put back to an older
+    state.  The text is the log's end.
+    """
+
+    def __init__(self, end: Position) -> None:
+        super().__init__(str(end))
+
+
+async def read_end(
+    places: Places, plan: TablePartitioning, start: Position, reached: Position | None = None
+) -> LogEnd:
     """Returns where all partitions end; `start` if none holds a record.  A new partition is empty, and begins there.
 
-    Raises Uneven, KafkaError, WireError.
+    `start`, `reached`: all groups have been there, as they told, and as the target has it.
+
+    Raises Uneven, Short, KafkaError, WireError.
     """
     found = [(partition, await places.last_record(partition)) for partition in range(plan.partitions)]
     records = [(partition, record.batch) for partition, record in found if record is not None]
@@ -43,5 +57,11 @@ async def read_end(places: Places, plan: TablePartitioning, start: Position) -> 
     end = records[0][1]
     if any(batch.last != end.last for _, batch in records):
         raise Uneven([(partition, batch.last) for partition, batch in records])
+    if any(_is_before(end.last, place) for place in (start, reached) if place is not None):
+        raise Short(end.last)
     statement = end.ddl if end.ddl is not None and end.ddl.kind is not DdlKind.UNRELATED else None
     return LogEnd(end.last, end.end_us, statement)
+
+
+def _is_before(end: Position, place: Position) -> bool:
+    return server_of(end.proof) == server_of(place.proof) and end.order < place.order

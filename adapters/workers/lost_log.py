@@ -1,7 +1,8 @@
 """Tells whether the feed's changes topic has lost the log that the feed has published, and what then can be done.
 
-It has lost it where it is gone, where another topic has its name (fewer partitions, or another id), or where retention
-deleted what a group had not read.  Then the source is published again from the least checkpoint, if it still has that:
+It has lost it where it is gone, where another topic has its name (fewer partitions, or another id), where retention
+deleted what a group had not read, or where it ends before what all groups have: a broker lost records, or was put back
+to an older state.  Then the source is published again from the least checkpoint, if it still has that:
 `adapters.workers.new_log`.
 """
 
@@ -29,8 +30,9 @@ class LostLog(msgspec.Struct, frozen=True):
     """The log that is lost.  `places`: where each group of the plan stands.
 
     `instead`: what is in the topic's place, in words (`kafka.topic_identity`).  `cut`: partitions that no longer reach
-    back to where their groups stand; none if it is the whole topic that is gone.  `obstacle`: why it cannot be
-    published again, in words; '' where nothing is known to be in the way.
+    back to where their groups stand; none if it is the whole topic that is gone.  `short`: where the topic ends, in
+    words, if that is before all groups.  `obstacle`: why it cannot be published again, in words; '' where nothing is
+    known to be in the way.
     """
 
     topic: str
@@ -38,6 +40,7 @@ class LostLog(msgspec.Struct, frozen=True):
     places: dict[int, Position]
     instead: str = ""
     cut: dict[int, Position] = {}
+    short: str = ""
     obstacle: str = ""
 
     @property
@@ -48,6 +51,14 @@ class LostLog(msgspec.Struct, frozen=True):
     @property
     def alarm(self) -> Alarm:
         """Returns what an operator is told."""
+        if self.short:
+            return Alarm(
+                "log",
+                f"the changes topic {self.topic} ends at {self.short}, and its groups have applied more: its broker "
+                "was put back to an older state, or has lost records",
+                self._advice,
+                str(self.least),
+            )
         if not self.cut:
             return Alarm(
                 "log",
@@ -85,12 +96,18 @@ async def lost_log(feed: Feed) -> LostLog | None:
 
 
 async def lost(
-    feed: Feed, plan: TablePartitioning, instead: str = "", cut: Mapping[int, Position] = MappingProxyType({})
+    feed: Feed,
+    plan: TablePartitioning,
+    instead: str = "",
+    cut: Mapping[int, Position] = MappingProxyType({}),
+    short: str = "",
 ) -> LostLog:
     """Returns the loss, with where the groups stand now.  Raises TargetError."""
     places = await places_of(feed, plan)
-    topic = topics.changes_topic(feed.name)
-    return LostLog(topic, plan, places, instead, dict(cut), await _obstacle(feed, places))
+    obstacle = await _obstacle(feed, places)
+    if short and len({place.order for place in places.values()}) > 1:
+        obstacle = obstacle or _forgotten(places)
+    return LostLog(topics.changes_topic(feed.name), plan, places, instead, dict(cut), short, obstacle)
 
 
 async def places_of(feed: Feed, plan: TablePartitioning) -> dict[int, Position]:
@@ -102,11 +119,20 @@ async def places_of(feed: Feed, plan: TablePartitioning) -> dict[int, Position]:
     return {group: stored[group][0] if group in stored else plan.since[group] for group in range(plan.partitions)}
 
 
+def _forgotten(places: dict[int, Position]) -> str:
+    """Tells why groups at different places cannot go on: the plan may be as old as the topic, and give tables to groups
+    that have not applied their rows."""
+    return f"Which group had which tables is not known any more, and they stand at different places ({_told(places)})"
+
+
+def _told(places: dict[int, Position]) -> str:
+    return ", ".join(f"group {group} at {place}" for group, place in sorted(places.items()))
+
+
 async def _obstacle(feed: Feed, places: dict[int, Position]) -> str:
     """Returns what keeps the source from being published again from the least place, in words."""
     if len({server for place in places.values() if (server := server_of(place.proof))}) > 1:
-        told = ", ".join(f"group {group} at {place}" for group, place in sorted(places.items()))
-        return f"Its groups stand at places of different servers' logs ({told})"
+        return f"Its groups stand at places of different servers' logs ({_told(places)})"
     least = min(places.values(), key=lambda place: place.order)
     try:
         await asyncio.to_thread(source_of(feed.source_url).require_log_behind, least)

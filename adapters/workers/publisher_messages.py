@@ -20,13 +20,16 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 
 PUBLISHED: Final = 0x50
 AT_STATEMENT: Final = 0x53
+SHORT: Final = "Short"
+"""The kind of a `Failed` whose message is the log's end, which is before a place that all groups have reached."""
 
 
 class PublishOrder(msgspec.Struct, frozen=True):
     """The order.
 
     `capture`: how to read the source.  Its `start` holds only while no record was ever committed (normally
-    `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.  `log`: where
+    `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does, which is not
+    before it, nor before the place `reached` by all groups (`SHORT`).  `log`: where
     Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which has at least
     `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
     `skipped`: records that an operator passed over (partition, offset).  `bases`: by partition, where the log begins.
@@ -42,6 +45,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     flush_ms: int = 50
     skipped: tuple[tuple[int, int], ...] = ()
     bases: tuple[int, ...] = ()
+    reached: Position | None = None
 
 
 class PublishOn(msgspec.Struct, frozen=True, tag=True):

@@ -40,10 +40,10 @@ from tidelock.adapters.process.told_by_parent import parents_channel
 from tidelock.adapters.wiring.sources import load_reader
 from tidelock.adapters.workers.capturing import Capturing
 from tidelock.adapters.workers.group_commit import FlushBuffer
-from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
+from tidelock.adapters.workers.log_end import LogEnd, Short, Uneven, read_end
 from tidelock.adapters.workers.parent import Parent, PublishReport
 from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
-from tidelock.adapters.workers.publisher_messages import PublishOrder
+from tidelock.adapters.workers.publisher_messages import SHORT, PublishOrder
 from tidelock.engine.cluster.log_partitioner import LogPartitioner
 
 # So that a record stays below 1 MiB where rows allow: values take up to four times the bytes that the binlog has.
@@ -86,7 +86,7 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
                 await producer.start()  # from here on nobody else publishes
             await sees(producer, order.topic, order.plan.partitions)
             async with Places(kafka, order.topic, order.skipped, dict(enumerate(order.bases))) as places:
-                end = await read_end(places, order.plan, order.capture.start)
+                end = await read_end(places, order.plan, order.capture.start, order.reached)
             return await _publish_from(end, order, parent, producer, limit)
         finally:
             await _close(producer)
@@ -94,6 +94,8 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
         return explained(error)
     except LogError as error:
         return Failed(type(error).__name__, str(error), error.hint, retryable=True, at=LOG)
+    except Short as error:
+        return Failed(SHORT, str(error), "", retryable=False, at=LOG)
     except (Uneven, WireError) as error:
         return Failed(type(error).__name__, str(error), error.hint, retryable=False)
 

@@ -24,11 +24,11 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
-from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
+from tidelock.adapters.workers.log_end import LogEnd, Short, Uneven, read_end
 from tidelock.adapters.workers.new_log import publisher_id, reader_name, shut_out
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_forms import PublisherForms
-from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
+from tidelock.adapters.workers.publisher_messages import SHORT, AtStatement, Published, PublishOrder
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
@@ -51,10 +51,12 @@ TELLS_SECONDS: Final = 2.0
 
 
 class Publishing:
-    """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out.
+    """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out,
+    `short` with the log's end where that is before the groups' checkpoints.
 
     `log`: which one it publishes.  `first`: the process that publishes first; those after it are started when they are
-    needed.  `skipped`: records that an operator passed over, by partition and offset.
+    needed.  `skipped`: records that an operator passed over, by partition and offset.  `reached`: where all groups were
+    when the feed was taken over, as the target has it.
     """
 
     def __init__(
@@ -62,15 +64,18 @@ class Publishing:
         feed: Feed,
         post: Callable[[CoordinatorEvent], None],
         displaced: Callable[[str], None],
+        short: Callable[[str], None],
         log: PublishedLog,
         first: PublisherProcess,
         skipped: Collection[tuple[int, int]] = (),
+        reached: Position | None = None,
     ) -> None:
         self._feed = feed
         self.log = log
-        self._skipped = skipped
+        self._skipped, self._reached = skipped, reached
         self._post = post
         self._displaced = displaced
+        self._short = short
         assert feed.log_url is not None, "the feed's log is in Kafka"
         self._url = feed.log_url
         self._kafka = client_options(feed.log_url)
@@ -153,21 +158,26 @@ class Publishing:
             if isinstance(end, SourceFailed):
                 self._post(end)
                 return
+            if isinstance(end, Short):
+                self._short(str(end))
+                return
             if end.statement is None:
                 self._post(LogGrew(end.position))
                 return
         await self._publish(effect.plan, effect)
 
-    async def _hold(self, effect: StartPublisher) -> LogEnd | SourceFailed:
+    async def _hold(self, effect: StartPublisher) -> LogEnd | SourceFailed | Short:
         bases = dict(enumerate(self.log.bases))
         try:
             await shut_out(self._kafka, self._id)
             async with Places(self._kafka, self._topic, self._skipped, bases) as places:
-                return await read_end(places, effect.plan, effect.start)
+                return await read_end(places, effect.plan, effect.start, self._reached)
         except KafkaError as error:
             return SourceFailed(
                 Alarm("kafka", f"the end of the log cannot be read: {error}", "Is the broker up?"), True
             )
+        except Short as short:
+            return short
         except (Uneven, WireError) as error:
             return SourceFailed(Alarm("log", str(error), error.hint), retryable=False)
 
@@ -194,6 +204,7 @@ class Publishing:
             plan=plan,
             skipped=tuple(self._skipped),
             bases=self.log.bases,
+            reached=self._reached,
         )
         process = self._process = await self._next_process()
         await process.begin(order)
@@ -236,6 +247,9 @@ class Publishing:
                 await process.forms_kept()
             case Failed() as failed if failed.kind == FENCED:
                 self._displaced(failed.message)
+                return False
+            case Failed() as failed if failed.kind == SHORT:
+                self._short(failed.message)
                 return False
             case Failed() as failed:
                 self.hindrance = f"the {failed.at}: {failed.message}" if failed.retryable else ""

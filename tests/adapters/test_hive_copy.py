@@ -27,8 +27,8 @@ from tidelock.adapters.hive.copying import HiveCopying
 from tidelock.adapters.hive.manifest import Pending
 from tidelock.adapters.hive.merger import Broken, Merger
 from tidelock.adapters.hive.opening import opened
+from tidelock.adapters.hive.ownership import Foreign
 from tidelock.adapters.hive.run import FirstRunRefused
-from tidelock.adapters.hive.warehouse import Foreign
 from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
 from tidelock.adapters.postgres.logical.last_read import kept_from
 from tidelock.adapters.postgres.logical.positions import lsn_of
