@@ -81,6 +81,7 @@ class Acts:
         table = self._rng.choice(list(feed.filters))
         before = feed.filters[table]
         feed.filters[table] = after = self._rng.choice([one for one in FILTERS if one != before])
+        feed.narrowed |= bool(after)
         self._edit(feed)
         if not before:
             until_done(lambda: tidelock("copy", str(feed.path), "--table", feed.table(table), "--yes",

@@ -39,13 +39,15 @@ RATES: Final = (40, 80, 150)
 
 class FleetFeed:
     """One feed of `number`.  `calm`: it is neither killed nor edited, so that its process lives long.  `path`: of its
-    file in the folder, once it is put there.  `filters`: of the tables that its file takes now."""
+    file in the folder, once it is put there.  `filters`: of the tables that its file takes now.  `narrowed`: one of
+    them became narrower at some time."""
 
     def __init__(self, number: int, servers: Mapping[str, Server], folder: Path) -> None:
         source, target = PAIRS[number % len(PAIRS)]
         self.calm = number % CALM_EACH == 0
         self.path = Path()
         self.filters: dict[str, str] = {STAYS: "", GOES: ""}
+        self.narrowed = False
         self.workload = Several(Mix(), Churn())
         self.rig = Rig(servers[source], servers[target], folder, f"f{number}", lanes=2, batch_rows=200)
         self.rig.make(self.workload)

@@ -22,6 +22,7 @@ from bench.fleet.feeds import EXTRA, GOES, KINDS, PAIRS, STAYS, FleetFeed
 from bench.fleet.held import NAMES, Watch
 from bench.fleet.result import Act, Result, unasked, without_names
 from bench.fleet.serving import Serving
+from bench.fleet.violations import unexplained
 from bench.fleet.writer import Writer
 from bench.harness.compare import NotComparable
 from bench.harness.forking import interpreters, use_fork_server
@@ -125,7 +126,7 @@ class Fleet:
         stopping = time.monotonic()
         code = self._serving.stop()
         stopped = round(time.monotonic() - stopping, 1)
-        said = self._serving.served.said()
+        said, violations = self._serving.served.said(), self._violations()
         return Result(
             feeds=len(self._feeds),
             minutes=round(watched / 60, 1),
@@ -140,8 +141,8 @@ class Fleet:
             rows=sum(feed.differences().matched for feed in self._feeds) if equal is not None else 0,
             differences=self._differences(),
             parked=sum(feed.rig.parked() for feed in self._feeds),
-            unique_violations=self._violations(),
-            violating=self._violating(),
+            unique_violations=sum(count for count, _ in violations),
+            violating=[without_names(line) for _, lines in violations for line in lines],
             ends=unasked(said),
             equal=equal,
             stopped=stopped,
@@ -217,18 +218,14 @@ class Fleet:
                 found[feed.name] = str(differences)
         return found
 
-    def _violations(self) -> int:
-        targets = {id(feed.rig.target): feed.rig for feed in reversed(self._feeds)}  # the first rig counts all
-        return sum(rig.unique_violations() for rig in targets.values())
-
-    def _violating(self) -> list[str]:
-        targets = {id(feed.rig.target): feed.rig for feed in self._feeds}
-        return [
-            without_names(line)
-            for rig in targets.values()
-            if rig.unique_violations()
-            for line in rig.target.failed_on_unique_keys()
-        ]
+    def _violations(self) -> list[tuple[int, list[str]]]:
+        """Returns what nothing explains, of each target."""
+        found = list[tuple[int, list[str]]]()
+        for rig in {id(feed.rig.target): feed.rig for feed in reversed(self._feeds)}.values():  # the first counts all
+            narrowed = {feed.rig.schema for feed in self._feeds if feed.narrowed and feed.rig.target is rig.target}
+            if count := rig.unique_violations():
+                found.append(unexplained(count, rig.target.failed_on_unique_keys(), narrowed))
+        return found
 
 
 @contextlib.contextmanager

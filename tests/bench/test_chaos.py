@@ -250,6 +250,17 @@ def test_lives_that_hold_more_than_those_before_at_the_same_age_are_not_flat() -
     assert seen.lives == 0 and seen.drift == pytest.approx(0.3, abs=0.01) and not seen.flat
 
 
+def test_a_life_that_was_at_rest_may_come_to_hold_what_others_do() -> None:
+    def rested(until: float) -> list[Sample]:
+        return life(9, 0, 30.0, lambda at, age: 31.0 if age < until else 50.0)
+
+    others = [sample for pid in (1, 2, 3) for sample in life(pid, 0, 30.0, lambda at, age: 50.0)]
+    assert measured("run", [*others, *rested(20.0)], 0).life_growth < 10
+    alone = measured("run", rested(20.0), 0)
+    assert alone.life_growth > 10 and not alone.flat
+    assert alone.grown[0][1] == 31.0 and alone.grown[-1][1] == 50.0
+
+
 def test_memory_that_leaks_within_lives_is_not_flat() -> None:
     fast = measured("run", hour(lambda at, age: blows_of(at, age) + 18.0 * age), 0)
     assert fast.life_growth > 80 and fast.slope > 17 and not fast.flat

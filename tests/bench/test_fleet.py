@@ -23,6 +23,7 @@ from bench.fleet.requests import HELD, Requests
 from bench.fleet.result import SHORT, Result, unasked
 from bench.fleet.run import Fleet, run
 from bench.fleet.serving import below
+from bench.fleet.violations import unexplained
 from bench.harness.rig import Said, until
 from bench.outcome import read
 from bench.shown import told
@@ -164,3 +165,33 @@ def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
     assert {"200", "404"} <= result.statuses.keys()
     kept = read("fleet", tmp_path)
     assert kept is not None and kept["met"] and SHORT in told(kept)[0]
+
+
+ERROR = "2026-11-27 14:23:18 root[root] @ localhost [127.0.0.1] ERROR 1062: Duplicate entry"
+BY_KEY = f"{ERROR} '1' for key 'PRIMARY' : INSERT INTO `f1`.`t` (`id`,`b`,`u`) VALUES (1,60,1);COMMIT"
+BY_VALUE = f"{ERROR} '1' for key 'u' : INSERT INTO `f1`.`t` (`id`,`b`,`u`) VALUES (1,60,1)"
+DIGEST = "2 2026-11-27 14:23:18.1 INSERT INTO `f1` . `t` ( `id` ) VALUES (?) INSERT INTO `f1`.`t` (`id`) VALUES (1)"
+IN_POSTGRES = "2026-11-27 14:23:20.775 UTC [583] postgres@postgres 23505 {}"
+PRIMARY = IN_POSTGRES.format('ERROR:  duplicate key value violates unique constraint "t_pkey"')
+DETAIL = IN_POSTGRES.format("DETAIL:  Key (id)=(1) already exists.")
+UNIQUE = IN_POSTGRES.format('ERROR:  duplicate key value violates unique constraint "t_u_key"')
+
+
+@pytest.mark.parametrize(
+    ("count", "told", "narrowed", "left"),
+    [
+        (1, [BY_KEY], {"f1"}, (0, [])),
+        (1, [BY_KEY], {"f2"}, (1, [BY_KEY])),
+        (2, [BY_KEY, BY_VALUE], {"f1"}, (1, [BY_VALUE])),
+        (2, [DIGEST], {"f1"}, (0, [])),
+        (3, [DIGEST], {"f1"}, (1, [])),
+        (2, [DIGEST], set(), (2, [DIGEST])),
+        (1, [PRIMARY, DETAIL], {"f1"}, (0, [])),
+        (1, [PRIMARY, DETAIL], set(), (1, [PRIMARY])),
+        (2, [PRIMARY, DETAIL, UNIQUE], {"f1"}, (1, [UNIQUE])),
+    ],
+)
+def test_a_row_that_comes_back_into_its_filter_is_no_fault(
+    count: int, told: list[str], narrowed: set[str], left: tuple[int, list[str]]
+) -> None:
+    assert unexplained(count, told, narrowed) == left
