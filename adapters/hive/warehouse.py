@@ -11,6 +11,7 @@ the end of a copy, and not else (`adapters.hive.ownership`): it is made anew.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORY: Final = "_history"
+LOOK_SECONDS: Final = 600.0  # then all partitions are asked for again: somebody may have moved or added some
 _AT_ONCE: Final = 100
 _EMPTY: Final = "_empty"
 
@@ -45,6 +47,7 @@ class Warehouse:
         self._part_files = PartFiles(files)
         self._partitions = Partitions(spark)
         self._shown: dict[str, Stored] = {}
+        self._looked: dict[str, float] = {}
 
     # ------------------------------------------------------------------ files
 
@@ -149,10 +152,12 @@ class Warehouse:
     def _settle(self, table: str, stored: Stored, number: int) -> None:
         """Makes one table of the metastore equal to the manifest.
 
-        What this program has put there is not asked for again, unless it turns out that somebody has taken it away.
+        What this program has put there is not asked for again before `LOOK_SECONDS`, unless it turns out that somebody
+        has taken it away.
         """
         shown = self._shown.pop(table, None)  # asked for again where this fails
-        if shown is None or shown.columns != stored.columns:
+        due = time.monotonic() - self._looked.get(table, 0.0) > LOOK_SECONDS
+        if shown is None or due or shown.columns != stored.columns:
             self._settle_anew(table, stored, number)
         elif shown.parts != stored.parts:
             self._settle_on(table, stored, shown, number)
@@ -185,6 +190,7 @@ class Warehouse:
         if not self._made(table, stored, number):
             self._widen(quoted_table(table), stored)
         self._show(table, stored, self._partitions.places(table, stored.partition))
+        self._looked[table] = time.monotonic()
 
     def _show(self, table: str, stored: Stored, there: Mapping[str, str]) -> None:
         """Makes the partitions equal to the parts; `there`: where they are.
