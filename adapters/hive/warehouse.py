@@ -20,7 +20,7 @@ import pyarrow
 
 from tidelock.adapters.hive.files import Files
 from tidelock.adapters.hive.manifest import Manifest, Stored
-from tidelock.adapters.hive.ownership import OfAnother, is_left, merge_folder, owner, owner_of, properties
+from tidelock.adapters.hive.ownership import PROPERTIES, OfAnother, is_left, merge_folder, owner, owner_of, properties
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
 from tidelock.adapters.hive.partitions import Partitions
 
@@ -74,8 +74,8 @@ class Warehouse:
         """Finds the table's folder, before threads ask for it.  `hidden`: a copy fills the table.  Raises Foreign, and
         OfAnother: nothing is read or written for a table whose name is another feed's."""
         self._folder(table)
-        if not hidden and (other := self.other_owner(table)):
-            raise OfAnother(table, other, self._feed)
+        if not hidden:
+            self._require_ours(table)
 
     def parts(self, table: str, number: int) -> WrittenParts:
         """Returns the table's parts, to be read and written in this process by merge `number`."""
@@ -127,8 +127,7 @@ class Warehouse:
         if table not in self._folders:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
-            if self._spark.catalog.tableExists(quoted_table(table)):
-                owner_of(self._spark, quoted_table(table))
+            self._owner(table)
         return self._folders[table]
 
     def _part(self, table: str, stored: Stored, part: str) -> str:
@@ -176,14 +175,16 @@ class Warehouse:
     def other_owner(self, table: str) -> str:
         """Returns the owner of the metastore's table; '' where there is no such table, or it is ours.  Raises Foreign.
         """
-        name = quoted_table(table)
-        found = owner_of(self._spark, name) if self._spark.catalog.tableExists(name) else ""
+        found = self._owner(table)
         return "" if found == owner(self._feed, self.books) else found
 
+    def _owner(self, table: str) -> str:
+        told = self._partitions.properties(table, PROPERTIES)
+        return "" if told is None else owner_of(quoted_table(table), told)
+
     def _require_ours(self, table: str) -> None:
-        found = owner_of(self._spark, quoted_table(table))
-        if found != owner(self._feed, self.books):
-            raise OfAnother(table, found, self._feed)
+        if other := self.other_owner(table):
+            raise OfAnother(table, other, self._feed)
 
     def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
         self._partitions.forget(table)
