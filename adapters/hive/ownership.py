@@ -8,15 +8,14 @@ manifest notes whose it was (`Stored.over`).  The feed before finds then that th
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from tidelock.adapters.ports.operator_error import OperatorError
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _MERGE: Final = "tidelock.merge"  # FEED:NUMBER, of the merge that made the table
 _BOOKS: Final = "tidelock.books"  # there is none on a table of an older version
+PROPERTIES: Final = (_MERGE, _BOOKS)
 _DIGITS: Final = 9
 _FOLDER: Final = re.compile(rf"m(\d{{{_DIGITS}}})-([0-9a-f]*)[0-9a-f]{{6}}")
 
@@ -46,14 +45,13 @@ class OfAnother(OperatorError):
         )
 
 
-def owner_of(spark: SparkSession, name: str) -> str:
-    """Returns the owner of the metastore's table of this quoted name, as `owner` spells it.  Raises Foreign."""
-    rows = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-    told = {row[0]: row[1] for row in rows}
-    feed, _, _ = str(told.get(_MERGE, "")).rpartition(":")
+def owner_of(table: str, told: Mapping[str, str]) -> str:
+    """Returns the owner of the metastore's table, as `owner` spells it, by these of its `PROPERTIES`.  Raises Foreign.
+    """
+    feed, _, _ = told.get(_MERGE, "").rpartition(":")
     if not feed:
-        raise Foreign(name)
-    return owner(feed, str(told.get(_BOOKS, "")))
+        raise Foreign(table)
+    return owner(feed, told.get(_BOOKS, ""))
 
 
 def owner(feed: str, books: str) -> str:

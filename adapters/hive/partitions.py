@@ -1,10 +1,10 @@
 """Partitions of the metastore's tables: where they are, and moving many in one call.  SQL knows one `SET LOCATION` at a
-time.
+time.  Properties of tables are asked for here too, as SQL takes many times as long for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +20,13 @@ class Partitions:
         self._catalogue: Any = spark._jsparkSession.sharedState().externalCatalog()
         self._catalog = jvm.org.apache.spark.sql.catalyst.catalog
         self._storages: dict[str, Any] = {}
+
+    def properties(self, table: str, keys: Iterable[str]) -> dict[str, str] | None:
+        """Returns those of the properties that the table has; None: there is no such table."""
+        if not self._catalogue.tableExists(*_names(table)):
+            return None
+        there = self._catalogue.getTable(*_names(table)).properties()
+        return {key: str(there.apply(key)) for key in keys if there.contains(key)}
 
     def places(self, table: str, column: str) -> dict[str, str]:
         """Returns the places of a table's partitions by their value of the partition column."""

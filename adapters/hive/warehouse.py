@@ -11,6 +11,7 @@ the end of a copy, and not else (`adapters.hive.ownership`): it is made anew.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ import pyarrow
 
 from tidelock.adapters.hive.files import Files
 from tidelock.adapters.hive.manifest import Manifest, Stored
-from tidelock.adapters.hive.ownership import OfAnother, is_left, merge_folder, owner, owner_of, properties
+from tidelock.adapters.hive.ownership import PROPERTIES, OfAnother, is_left, merge_folder, owner, owner_of, properties
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
 from tidelock.adapters.hive.partitions import Partitions
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HISTORY: Final = "_history"
+LOOK_SECONDS: Final = 600.0  # then all partitions are asked for again: somebody may have moved or added some
 _AT_ONCE: Final = 100
 _EMPTY: Final = "_empty"
 
@@ -45,6 +47,7 @@ class Warehouse:
         self._part_files = PartFiles(files)
         self._partitions = Partitions(spark)
         self._shown: dict[str, Stored] = {}
+        self._looked: dict[str, float] = {}
 
     # ------------------------------------------------------------------ files
 
@@ -71,8 +74,8 @@ class Warehouse:
         """Finds the table's folder, before threads ask for it.  `hidden`: a copy fills the table.  Raises Foreign, and
         OfAnother: nothing is read or written for a table whose name is another feed's."""
         self._folder(table)
-        if not hidden and (other := self.other_owner(table)):
-            raise OfAnother(table, other, self._feed)
+        if not hidden:
+            self._require_ours(table)
 
     def parts(self, table: str, number: int) -> WrittenParts:
         """Returns the table's parts, to be read and written in this process by merge `number`."""
@@ -124,8 +127,7 @@ class Warehouse:
         if table not in self._folders:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
-            if self._spark.catalog.tableExists(quoted_table(table)):
-                owner_of(self._spark, quoted_table(table))
+            self._owner(table)
         return self._folders[table]
 
     def _part(self, table: str, stored: Stored, part: str) -> str:
@@ -149,10 +151,12 @@ class Warehouse:
     def _settle(self, table: str, stored: Stored, number: int) -> None:
         """Makes one table of the metastore equal to the manifest.
 
-        What this program has put there is not asked for again, unless it turns out that somebody has taken it away.
+        What this program has put there is not asked for again before `LOOK_SECONDS`, unless it turns out that somebody
+        has taken it away.
         """
         shown = self._shown.pop(table, None)  # asked for again where this fails
-        if shown is None or shown.columns != stored.columns:
+        due = time.monotonic() - self._looked.get(table, 0.0) > LOOK_SECONDS
+        if shown is None or due or shown.columns != stored.columns:
             self._settle_anew(table, stored, number)
         elif shown.parts != stored.parts:
             self._settle_on(table, stored, shown, number)
@@ -171,20 +175,23 @@ class Warehouse:
     def other_owner(self, table: str) -> str:
         """Returns the owner of the metastore's table; '' where there is no such table, or it is ours.  Raises Foreign.
         """
-        name = quoted_table(table)
-        found = owner_of(self._spark, name) if self._spark.catalog.tableExists(name) else ""
+        found = self._owner(table)
         return "" if found == owner(self._feed, self.books) else found
 
+    def _owner(self, table: str) -> str:
+        told = self._partitions.properties(table, PROPERTIES)
+        return "" if told is None else owner_of(quoted_table(table), told)
+
     def _require_ours(self, table: str) -> None:
-        found = owner_of(self._spark, quoted_table(table))
-        if found != owner(self._feed, self.books):
-            raise OfAnother(table, found, self._feed)
+        if other := self.other_owner(table):
+            raise OfAnother(table, other, self._feed)
 
     def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
         self._partitions.forget(table)
         if not self._made(table, stored, number):
             self._widen(quoted_table(table), stored)
         self._show(table, stored, self._partitions.places(table, stored.partition))
+        self._looked[table] = time.monotonic()
 
     def _show(self, table: str, stored: Stored, there: Mapping[str, str]) -> None:
         """Makes the partitions equal to the parts; `there`: where they are.

@@ -91,7 +91,8 @@ async def message_limit(kafka: dict[str, Any], topic: str) -> int:
 
 
 def explained(error: KafkaError | TimeoutError) -> Failed:
-    """Returns why publishing ended.  A fenced producer is not to be tried again."""
+    """Returns why publishing ended.  A fenced producer is not to be tried again.  What helps against a refusal is in
+    the message too, as that is what an operator sees meanwhile."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ProducerFenced | InvalidProducerEpoch):
@@ -103,11 +104,7 @@ def explained(error: KafkaError | TimeoutError) -> Failed:
                 retryable=False,
             )
         seen = seen.__cause__
-    hint = next((words for kind, words in _REFUSALS.items() if isinstance(error, kind)), _AGAIN)
-    return Failed(
-        type(error).__name__,
-        f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}",
-        hint,
-        retryable=True,
-        at=LOG,
-    )
+    said = f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}"
+    helps = next((words for kind, words in _REFUSALS.items() if isinstance(error, kind)), "")
+    told = f"{said}. {helps}" if helps else said
+    return Failed(type(error).__name__, told, helps or _AGAIN, retryable=True, at=LOG)

@@ -21,6 +21,7 @@ from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.ports.capture_messages import Failed, Learned, Unanswered
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.ending import ended
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
@@ -92,6 +93,7 @@ class Publishing:
         self._heard: float | None = None  # when the source's log last went on; None: nothing is asked for
         self.hindrance = ""
         """Why the publisher was started anew, until the source's log goes on."""
+        self._failing = Complaint(logging.getLogger(__name__))
 
     async def start(self, effect: StartPublisher) -> None:
         """Starts a publisher in place of any before."""
@@ -234,6 +236,7 @@ class Publishing:
                     return False
                 if not first:
                     self._heard, self.hindrance = time.monotonic(), ""
+                    self._failing.over()
                 if said.rows:
                     self._delay = 0.0
                 self._post(LogGrew(said.position, said.rows))
@@ -252,7 +255,11 @@ class Publishing:
                 self._short(failed.message)
                 return False
             case Failed() as failed:
-                self.hindrance = f"the {failed.at}: {failed.message}" if failed.retryable else ""
+                if failed.retryable:
+                    self.hindrance = f"the {failed.at}: {failed.message}"
+                    self._failing.tell(f"feed {self._feed.name} is not published, and tried again: {failed.message}")
+                else:
+                    self.hindrance = ""
                 self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
                 return False
         return True

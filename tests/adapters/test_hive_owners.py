@@ -16,6 +16,7 @@ from bench.harness.lake import HIVE, Lake
 from bench.harness.rig import Rig
 from bench.harness.servers import Server
 from tests.adapters.test_hive_altered import is_equal
+from tidelock.adapters.hive import warehouse
 from tidelock.adapters.hive.manifest import Unreadable
 from tidelock.adapters.hive.opening import OpenedHive
 from tidelock.adapters.hive.ownership import OfAnother
@@ -123,3 +124,28 @@ def test_what_somebody_takes_out_of_the_metastore_amid_a_run_comes_back(harm: st
     truncated(running, rig)
     assert lake.sql(f"SELECT * FROM {rig.schema}.item") == []
     assert lake.sql(f"SELECT count(*) FROM {rig.schema}.item_history WHERE valid_to = '{MOMENT}'") == [(50,)]
+
+
+@pytest.mark.proof
+def test_partitions_that_somebody_adds_or_moves_amid_a_run_are_put_right(
+    rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a metastore that was put back to an older state; the look at all of them comes every ten minutes."""
+    lake.follow(rig)
+    item = f"{rig.schema}.item"
+    older = lake.folder / "older"
+    shutil.copytree(next((lake.folder / "warehouse" / f"{rig.schema}.db" / "item").glob("m*/tidelock_bucket=0")), older)
+    lake.spark.sql(f"ALTER TABLE {item} ADD PARTITION (tidelock_bucket=77) LOCATION '{older}'")
+    rig.at_source("UPDATE item SET v = 'x' WHERE id < 40")
+    running = lake.follow(rig)
+    is_equal(rig, lake)
+    lake.spark.sql(f"ALTER TABLE {item} PARTITION (tidelock_bucket=0) SET LOCATION '{older}'")
+    lake.spark.sql(f"ALTER TABLE {item} ADD PARTITION (tidelock_bucket=77) LOCATION '{older}'")
+    manifest = running.manifests.latest()
+    assert manifest is not None
+    manifest = running.merger.widen(manifest, manifest.position, "nothing", ())
+    added = lake.sql(f"SELECT * FROM {item} WHERE tidelock_bucket = 77")
+    assert added, "there is no look before its time"
+    monkeypatch.setattr(warehouse, "LOOK_SECONDS", -1.0)
+    running.merger.widen(manifest, manifest.position, "nothing", ())
+    is_equal(rig, lake)

@@ -258,3 +258,25 @@ def test_a_topic_whose_limit_was_lowered_takes_records_again(
         workers.until_caught_up()
         assert not alarm(rig)
         workers.assert_exact()
+
+
+@pytest.mark.proof
+def test_a_topic_that_refuses_records_is_said_with_what_helps(
+    mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """It is no halt: the feed says RUNNING, so its status and its worker's log say why nothing comes."""
+    rig = make_rig(mariadb, postgres, "compacted", log=kafka.url())
+    two_tables(rig)
+    with Workers(rig, ["w1"]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        kafka.set_topic(changes_topic(rig.name), cleanup_policy="compact")
+        rig.at_source("INSERT INTO account (id, v) VALUES (50, 0)")
+        workers.until(lambda: workers.state is not None and bool(workers.state.hindrance), "the hindrance")
+        for shown in (rig.command("status").out, workers.said()):
+            assert "`tidelock check FEED` says of the topics' settings" in shown, shown
+        checked = rig.command("check", "@")
+        assert "has cleanup.policy=compact; it needs delete" in checked.out, checked
+        kafka.set_topic(changes_topic(rig.name), cleanup_policy="delete")
+        workers.until_caught_up()
+        workers.assert_exact()
