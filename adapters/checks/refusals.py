@@ -11,13 +11,14 @@ from tidelock.adapters.checks.same_tables import check_new_rules
 from tidelock.adapters.checks.stamps import check_stamps_again
 from tidelock.adapters.checks.target_schemas import among
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import unlogged
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look as look_at_books
 from tidelock.adapters.operator.upgrade import tables_of, upgrade
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.model.errors import UNLOGGED
+from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import TableName
 
 
@@ -53,8 +54,8 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
             return (_scaled_out(feed),)
         if groups:
             await upgrade(target, feed.schema, lacking, feed.target_url.user)
-            if unlogged := await _unlogged(feed, target):
-                return unlogged
+            if halt := await unlogged.kept(Books(feed, target)):
+                return (_unlogged(halt),)
             kept = await check_kept_tables(feed, target)
             tables = [*await check_tables_again(feed, target), *await check_new_rules(feed, target)]
             return [*kept, *await check_stamps_again(feed), *tables]
@@ -66,14 +67,8 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     return report.errors
 
 
-async def _unlogged(feed: Feed, target: TargetSession) -> Sequence[Finding]:
-    owners = await Books(feed, target).owners()
-    alarms = [owner.halted.alarm for owner in owners.values() if owner.halted is not None]
-    return [
-        error("unlogged", f"the feed halted, as changes are not in the source's log: {alarm.message}", alarm.hint)
-        for alarm in alarms
-        if UNLOGGED in alarm.hint
-    ]
+def _unlogged(halt: Alarm) -> Finding:
+    return error("unlogged", f"the feed halted, as changes are not in the source's log: {halt.message}", halt.hint)
 
 
 def _scaled_out(feed: Feed) -> Finding:

@@ -95,7 +95,8 @@ SOURCE: Final = (
          "`ALTER TABLE … DROP SYSTEM VERSIONING`, or leave the table out of `tables`; a feed that has run before: "
          f"{RESYNCED}", f"{_FOLLOWED}_system_versioned_table_that_is_none_any_more", True),
     Halt(("UnsuitableLog",), ("writes no binary log",), "the source has no log",
-         f"start it with `log_bin`, then {RUN}"),
+         f"start it with `log_bin`; of a feed that has run before: {RESYNCED}",
+         "test_left_out.py::test_a_server_that_wrote_no_log_for_a_while", True),
     Halt(("DamagedLog",), (),
          "an event is not what the server wrote, or of no form that is known",
          f"{RUN} once more; else {RESYNCED}", f"{_CAUSE}[a flipped bit]", True),
