@@ -350,6 +350,10 @@ REFUSED: Final = (
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
          "set `log: kafka://…` again, and run `tidelock worker FEED`"),
+    Halt(("checkpoint-gone",), (),
+         "somebody has removed the feed's checkpoint at the target, and not its other bookkeeping",
+         f"put rows and bookkeeping of one moment back; else {RESYNCED}",
+         "test_halts.py::test_a_checkpoint_that_somebody_removed", True),
     Halt(("unlogged",), (),
          "the source did not log all for a while, as the halt said: its settings are right again, and nothing in the "
          "log tells that something is missing", RESYNCED, f"{_FOLLOWED}_database_that_is_logged_again", True),
