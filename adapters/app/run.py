@@ -18,7 +18,7 @@ from tidelock.adapters.bookkeeping.lease import Claim, Overtaken
 from tidelock.adapters.checks.same_tables import refuse_same_tables
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
-from tidelock.adapters.operator import arbiter, sites, start_copy
+from tidelock.adapters.operator import arbiter, sites, start_copy, unlogged
 from tidelock.adapters.operator.first_place import first_place
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
@@ -125,6 +125,7 @@ async def _run(
         await capture.stop()
         return REFUSED
     if isinstance(source, SourceError):
+        await unlogged.keep(feed, source)
         raise source
     await sites.bind(feed)
     await arbiter.agree(feed)

@@ -11,13 +11,14 @@ from tidelock.adapters.checks.same_tables import check_new_rules
 from tidelock.adapters.checks.stamps import check_stamps_again
 from tidelock.adapters.checks.target_schemas import among
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import unlogged
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look as look_at_books
 from tidelock.adapters.operator.upgrade import tables_of, upgrade
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.model.errors import UNLOGGED
+from tidelock.engine.model.errors import RESYNC, Alarm
 from tidelock.engine.model.records import TableName
 
 
@@ -48,13 +49,16 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     lacking = await look_at_books(target, feed.schema, tables_of(feed))
     if "tidelock_owner" not in lacking.tables:
         owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
-        groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
-        if feed.log_url is None and any(group != 0 for (group,) in groups):
+        groups = await target.fetch(f"SELECT grp, epoch FROM {owner} WHERE feed = %s", feed.name)
+        if feed.log_url is None and any(group != 0 for group, _ in groups):
             return (_scaled_out(feed),)
         if groups:
             await upgrade(target, feed.schema, lacking, feed.target_url.user)
-            if unlogged := await _unlogged(feed, target):
-                return unlogged
+            book = Books(feed, target)
+            if halt := await unlogged.kept(book):
+                return (_unlogged(halt),)
+            if feed.log_url is None and any(int(epoch) for _, epoch in groups) and not await book.checkpoints():
+                return (_no_checkpoint(feed),)
             kept = await check_kept_tables(feed, target)
             tables = [*await check_tables_again(feed, target), *await check_new_rules(feed, target)]
             return [*kept, *await check_stamps_again(feed), *tables]
@@ -66,14 +70,17 @@ async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     return report.errors
 
 
-async def _unlogged(feed: Feed, target: TargetSession) -> Sequence[Finding]:
-    owners = await Books(feed, target).owners()
-    alarms = [owner.halted.alarm for owner in owners.values() if owner.halted is not None]
-    return [
-        error("unlogged", f"the feed halted, as changes are not in the source's log: {alarm.message}", alarm.hint)
-        for alarm in alarms
-        if UNLOGGED in alarm.hint
-    ]
+def _unlogged(halt: Alarm) -> Finding:
+    return error("unlogged", f"the feed halted, as changes are not in the source's log: {halt.message}", halt.hint)
+
+
+def _no_checkpoint(feed: Feed) -> Finding:
+    return error(
+        "checkpoint-gone",
+        f"feed {feed.name} has run, and {feed.target_url} holds no checkpoint of it any more, so nobody knows how far "
+        "it was",
+        f"Put rows and bookkeeping of one moment back; else {RESYNC}",
+    )
 
 
 def _scaled_out(feed: Feed) -> Finding:

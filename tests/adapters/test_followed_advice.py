@@ -196,3 +196,60 @@ def test_a_target_that_keeps_names_in_lower_case(
     rig.at_source("TRUNCATE TABLE Item", "INSERT INTO Item VALUES (5, 5)")
     rig.catch_up()
     assert rig.rows("SELECT concat(id, '') FROM item") == [("5",)]
+
+SETTINGS = {
+    "binlog_row_image=NOBLOB": ("which leaves columns out", "only some columns"),
+    "binlog_format=MIXED": ("replication needs", "as a statement"),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_setting_that_is_wrong_at_the_start(
+    setting: str, make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    """What it says lets the run begin, which halts at what was logged meanwhile, and says what to do with that."""
+    first, then = SETTINGS[setting]
+    rig = make_rig(make_mariadb(), postgres, "setting")
+    rig.table("doc", "id int PRIMARY KEY, v int, t text")
+    rig.at_source("INSERT INTO doc VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')")
+    rig.catch_up()
+    rig.at_source(f"SET GLOBAL {setting}", f"SET SESSION {setting}", "UPDATE doc SET v = 10 WHERE id = 1")
+    rig.at_source("DELETE FROM doc WHERE id = 2", "REPLACE INTO doc VALUES (3, 3, '')")
+    rig.at_source("INSERT INTO doc (id) VALUES (5)")
+    assert rig.catch_up_code() == 1 and first in rig.said(), rig.said()
+    (mend,) = settings(rig.said())
+    rig.at_source(mend, mend.replace("GLOBAL", "SESSION"))
+    copied_anew(rig, advice(rig, then))
+
+
+def test_rights_that_were_taken_away(
+    make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(make_mariadb(), postgres, "rights")
+    two_tables(rig)
+    rights = ("REPLICATION SLAVE, BINLOG MONITOR ON *.*", f"SELECT ON {rig.schema}.*")
+    rig.at_source("CREATE USER poor IDENTIFIED BY 'p'", *(f"GRANT {one} TO poor" for one in rights))
+    rig.source_url = rig.source.url(user="poor", password="p")
+    rig.catch_up()
+    rig.at_source(*(f"REVOKE {one} FROM poor" for one in rights), "DELETE FROM account WHERE id = 1")
+    assert rig.catch_up_code() == 1, rig.said()
+    printed = rig.command("init", "@")
+    rig.at_source(*re.findall(r"GRANT [^;]*;", printed.out))
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_chunk_that_the_target_refused(mariadb: MariaDb, postgres: Server, make_rig: Callable[..., Rig]) -> None:
+    """By a trigger that refuses whatever is written: not for the fault of some rows."""
+    rig = make_rig(mariadb, postgres, "refused", start="copy")
+    rig.table("t", "id int PRIMARY KEY, v int NOT NULL")
+    rig.at_source("INSERT INTO t SELECT seq, seq FROM seq_1_to_50")
+    rig.at_target(
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE check_violation; END'",
+        "CREATE TRIGGER no BEFORE INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION no()",
+    )
+    assert "Correct the target" in advice(rig, "the target refused rows of chunk")
+    rig.at_source("UPDATE t SET v = 0 WHERE id = 10", "DELETE FROM t WHERE id = 50")
+    rig.at_target("DROP TRIGGER no ON t")
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()

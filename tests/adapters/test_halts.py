@@ -42,7 +42,7 @@ ASIDE = {
 
 
 # Findings of a run's own check, before it begins.
-FOUND_FIRST = (("feed-scaled-out",), ("tables-changed",), ("unlogged",))
+FOUND_FIRST = (("feed-scaled-out",), ("tables-changed",), ("unlogged",), ("checkpoint-gone",))
 
 
 def test_the_page_is_made_of_the_tables() -> None:
@@ -189,3 +189,21 @@ def test_a_column_that_the_target_lost(mariadb: Server, postgres: Server, make_r
     rig.assert_exact()
 
 
+
+
+def test_a_checkpoint_that_somebody_removed(mariadb: Server, postgres: Server, make_rig: Callable[..., Rig]) -> None:
+    """A run would begin at `start` once more, and leave out what came since."""
+    rig = make_rig(mariadb, postgres, "removed")
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.start_at = "now"
+    rig.catch_up()
+    rig.at_source("INSERT INTO account VALUES (1, 1)")
+    rig.catch_up()
+    rig.at_target(f"DELETE FROM tidelock.tidelock_checkpoint WHERE feed = '{rig.name}'")
+    rig.at_source("INSERT INTO account VALUES (2, 2)")
+    assert rig.catch_up_code() == 1, rig.said()
+    assert "holds no checkpoint of it any more" in rig.said() and "`tidelock resync FEED`" in rig.said()
+    said = rig.command("resync", "@", "--yes")
+    assert said.code == 0, said
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()

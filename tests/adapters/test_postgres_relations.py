@@ -369,6 +369,23 @@ def test_a_root_that_becomes_full_between_two_rows(shop_log: Log) -> None:
     assert [row.before for row in rows(chunks)] == [None, None, (1, UNKNOWN), (2, UNKNOWN), None]
 
 
+def test_a_partition_whose_identity_was_mended_before_its_rows_were_read(shop_log: Log) -> None:
+    """By the catalogue all log whole rows, and they come marked so; that one has its key alone."""
+    made = [
+        "CREATE TABLE p (a int PRIMARY KEY, b text NOT NULL) PARTITION BY LIST (a)",
+        "ALTER TABLE p REPLICA IDENTITY FULL",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1); CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
+        "INSERT INTO p VALUES (1, 'a'), (2, 'b')",
+    ]
+    whole = ["ALTER TABLE p1 REPLICA IDENTITY FULL; ALTER TABLE p2 REPLICA IDENTITY FULL", "DELETE FROM p WHERE a = 2"]
+    chunks = read(shop_log, [*made, *whole])
+    assert [row.before for row in rows(chunks)] == [None, None, (2, "b")]
+    shop_log.run(["ALTER TABLE p1 REPLICA IDENTITY DEFAULT", "DELETE FROM p", "ALTER TABLE p1 REPLICA IDENTITY FULL"])
+    for compiled in (True, False):
+        with pytest.raises(UnsuitableLog, match="without the row before"):
+            decoded(shop_log.messages(keep=True), shop_log.start, shop_log.catalogue, compiled=compiled)
+
+
 def test_partitions_are_told_of_and_asked_for_only_where_rows_come_as_their_own(shop_log: Log) -> None:
     """Columns added to a partitioned table are one change, and not one of each partition."""
     shop_log.run(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pymysql
 
 from tidelock.adapters.mysql.connection import Address, SourceConnection, connect, flavor, rows, variable
 from tidelock.adapters.mysql.gtid import MariaDbGtids
 from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.engine.model.errors import RESYNC, UNLOGGED
 from tidelock.engine.model.records import Position
+
+_START_IT: Final = (
+    f"Start it with log_bin, server_id and binlog_format=ROW. {UNLOGGED}: where the feed has run before, {RESYNC}"
+)
 
 
 def current_position(connection: pymysql.Connection[Any]) -> Position:
@@ -34,7 +39,7 @@ def _status(connection: pymysql.Connection[Any]) -> tuple[Any, ...]:
     modern = not kind.is_mariadb and kind.version >= (8, 2, 0)
     found = rows(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not found:
-        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+        raise UnsuitableLog("the server writes no binary log", _START_IT)
     return tuple(found[0])
 
 
@@ -58,7 +63,7 @@ def earliest_position(connection: pymysql.Connection[Any]) -> Position:
     """The start of the oldest log file still there."""
     found = rows(connection, "SHOW BINARY LOGS")
     if not found:
-        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+        raise UnsuitableLog("the server writes no binary log", _START_IT)
     file = str(found[0][0])
     if flavor(connection).is_mariadb:
         return Position(file, 4, gtids=mariadb_gtids(connection, file, 4))

@@ -15,13 +15,15 @@ from tidelock.adapters.mysql.log_settings import NEEDED, NO_BLOB, leaves_out
 from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.errors import RESYNC, UNLOGGED
 from tidelock.engine.model.records import TableName
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _MENDS = {
-    "log_bin": "set log_bin in the server's configuration and restart it",
-    "binlog_format": "SET GLOBAL binlog_format=ROW; then reconnect the writers",
-    "binlog_row_image": "SET GLOBAL binlog_row_image=FULL; then reconnect the writers",
+    "log_bin": "Set log_bin in the server's configuration and restart it. "
+    f"{UNLOGGED}: where the feed has run before, {RESYNC}",
+    "binlog_format": "Run SET GLOBAL binlog_format=ROW; then reconnect the writers",
+    "binlog_row_image": "Run SET GLOBAL binlog_row_image=FULL; then reconnect the writers",
 }
 
 
@@ -53,7 +55,7 @@ def _suitable(connection: pymysql.Connection[Any], endpoint: Endpoint) -> str:
     for name, wanted in NEEDED.items():
         if found.get(name) != wanted and not (name == "binlog_row_image" and images == NO_BLOB):
             raise UnsuitableLog(
-                f"{endpoint} has {name}={found.get(name, 'unset')}, replication needs {wanted}", f"Run {_MENDS[name]}"
+                f"{endpoint} has {name}={found.get(name, 'unset')}, replication needs {wanted}", _MENDS[name]
             )
     return images
 
@@ -73,7 +75,7 @@ def _no_blobs(connection: pymysql.Connection[Any], endpoint: Endpoint, tables: S
         raise UnsuitableLog(
             f"{endpoint} has binlog_row_image={NO_BLOB}, which leaves columns out of the rows of {holes[0]}"
             + (f" and {len(holes) - 1} more tables" if len(holes) > 1 else ""),
-            f"Run {_MENDS['binlog_row_image']}",
+            _MENDS["binlog_row_image"],
         )
 
 

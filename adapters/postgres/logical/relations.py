@@ -34,7 +34,7 @@ from tidelock.adapters.postgres.logical.relation_changes import (
     removed,
 )
 from tidelock.adapters.postgres.logical.row_reader import RowReader
-from tidelock.adapters.postgres.logical.told_relation import form_of, shape_of, told_as
+from tidelock.adapters.postgres.logical.told_relation import form_of, shape_of, shows_gaps, told_as
 from tidelock.adapters.postgres.logical.untold_rows import renewed, untold
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 
@@ -52,17 +52,26 @@ class Role(enum.Enum):
 
 class KnownTable:
     """A table as the last relation message of its oid has it.  `number`: of its shape in the stream; -1 where it is not
-    wanted."""
+    wanted.  `shows_gaps`: as in `told_relation`."""
 
-    __slots__ = ("name", "number", "oid", "reader", "role", "shape")
+    __slots__ = ("name", "number", "oid", "reader", "role", "shape", "shows_gaps")
 
-    def __init__(self, oid: int, name: TableName, role: Role, number: int = -1, shape: Shape | None = None) -> None:
+    def __init__(
+        self,
+        oid: int,
+        name: TableName,
+        role: Role,
+        number: int = -1,
+        shape: Shape | None = None,
+        shows_gaps: bool = False,
+    ) -> None:
         self.oid = oid
         self.name = name
         self.role = role
         self.number = number
         self.shape = shape
-        self.reader = RowReader(number, shape) if shape is not None else None
+        self.shows_gaps = shows_gaps
+        self.reader = RowReader(number, shape, shows_gaps) if shape is not None else None
 
 
 class Relations:
@@ -147,12 +156,13 @@ class Relations:
         types = self._all_types(relation, facts)
         if former is not None and role is Role.WANTED and told_as(relation, former):
             facts = replace(facts, primary_key=former.primary_key)
-            self._note(relation.oid, role, shape_of(relation, name, facts, types))
+            shape = shape_of(relation, name, facts, types)
+            self._note(relation.oid, role, shape, shows_gaps(shape, facts))
             return None
         last = former or self._named(name)
         form, certain = form_of(relation, name, facts, types, last, self._file_of(last))
         shape = shape_of(relation, name, facts, types)
-        self._note(relation.oid, role, shape)
+        self._note(relation.oid, role, shape, shows_gaps(shape, facts))
         if role is not Role.WANTED:
             return None
         self.is_unsure = self.is_unsure or not certain
@@ -218,7 +228,7 @@ class Relations:
             self._told[form.oid] = told._replace(schema=form.name.schema, name=form.name.table)
         if known is not None and known.shape is not None and known.name == former.name:
             self._known[form.oid] = known
-            self._note(form.oid, known.role, replace(known.shape, name=form.name))
+            self._note(form.oid, known.role, replace(known.shape, name=form.name), known.shows_gaps)
 
     def written_anew(self, oid: int) -> None:
         """Take that a table has other files, of which the log tells by a TRUNCATE, or a change that halts: what they
@@ -254,10 +264,10 @@ class Relations:
         self._forget(former)
         return removed(former, name)
 
-    def _note(self, oid: int, role: Role, shape: Shape) -> None:
+    def _note(self, oid: int, role: Role, shape: Shape, shows_gaps: bool) -> None:
         known = self._known.get(oid)
-        if known is None or known.shape != shape or known.role is not role:
-            known = KnownTable(oid, shape.name, role, self._numbered, shape)
+        if known is None or (known.shape, known.role, known.shows_gaps) != (shape, role, shows_gaps):
+            known = KnownTable(oid, shape.name, role, self._numbered, shape, shows_gaps)
             self._unannounced[self._numbered] = shape
             self._numbered += 1
         self.tables[oid] = known

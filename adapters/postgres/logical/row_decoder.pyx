@@ -112,12 +112,13 @@ cdef class Layout:
     cdef int count
     cdef bint has_key  # its identity is `key`, and it has one
     cdef bint tells_all  # its identity is `full`
+    cdef bint shows_gaps  # an old row that has its key alone is not whole
     cdef Code* codes
     cdef uint8_t* is_key
     cdef char* room  # for one row
     cdef Py_ssize_t size  # of the room
 
-    def __cinit__(self, number, shape, images):
+    def __cinit__(self, number, shape, images, shows_gaps):
         cdef int i
         self.number = number
         self.count = len(shape.columns)
@@ -130,6 +131,7 @@ cdef class Layout:
         key = key_positions(shape)
         self.has_key = shape.identity == "key" and bool(key)
         self.tells_all = shape.identity == "full"
+        self.shows_gaps = shows_gaps
         for i, column in enumerate(shape.columns):
             found = row_values.code(column)
             self.codes[i].form, self.codes[i].base, self.codes[i].scale = found.form, found.base, found.scale
@@ -375,7 +377,7 @@ cdef class UsualMessages:
         if self.is_wanted:
             self.layout = self.layouts.get(table.number)
             if self.layout is None:
-                self.layout = self.layouts[table.number] = Layout(table.number, table.shape, self.images)
+                self.layout = self.layouts[table.number] = Layout(table.number, table.shape, self.images, table.shows_gaps)
                 if self.images and self.layout.image is None:
                     self.have_tuples()
         elif table.role is not UNWANTED:
@@ -444,6 +446,8 @@ cdef class UsualMessages:
         cdef bint same
         if mark == c"O" and not layout.tells_all:
             mark = c"K"  # `row_reader.RowReader.change`
+        if layout.shows_gaps and has_old and self.is_bare():
+            raise ValueError
         if mark == c"K" and not layout.has_key:
             raise ValueError
         if kind == c"D":
@@ -465,6 +469,14 @@ cdef class UsualMessages:
         if same:
             return None
         return RowChange(layout.number, layout.whole(self.old), layout.whole(self.new), state.ordinal)
+
+    cdef bint is_bare(self) noexcept:
+        """Has the old row NULL in all columns but the key's?"""
+        cdef int i
+        for i in range(self.layout.count):
+            if not self.layout.is_key[i] and self.old[i].size != SQL_NULL:
+                return False
+        return True
 
     cdef bint fill(self) noexcept:
         """Give the new row the values that it leaves out; says whether it is the old one then."""

@@ -28,20 +28,24 @@ from tidelock.engine.model.records import UNKNOWN, Column, Row, RowChange, Shape
 
 
 class RowReader:
-    """Reads rows of a table of this shape, whose number in the stream is `number`."""
+    """Reads rows of a table of this shape, whose number in the stream is `number`.  `shows_gaps`: an old row that has
+    its key alone is not whole (`told_relation`)."""
 
-    def __init__(self, number: int, shape: Shape) -> None:
+    def __init__(self, number: int, shape: Shape, shows_gaps: bool = False) -> None:
         self._number = number
         self._shape = shape
         self._columns = shape.columns
         self._readings = [reading(code(column)) for column in shape.columns]
         self._key = key_positions(shape)
+        self._others = tuple(n for n in range(len(shape.columns)) if n not in self._key) if shows_gaps else ()
 
     def change(self, message: RowMessage, ordinal: int) -> RowChange | None:
         """Returns the change; None for one that changes nothing.  Raises ValueError for a row of other columns or a
         text that is no value, UnsuitableLog for a row that the log holds less of than the shape says."""
         old, new = message.old, message.new
         is_key = message.is_key or (old is not None and self._shape.identity != "full")
+        if self._others and old is not None and all(old[place] is None for place in self._others):
+            raise incomplete(self._shape)
         if new is None:
             assert old is not None, "a delete has an old row or its key"
             return RowChange(self._number, self._before(old, is_key), None, ordinal)

@@ -103,6 +103,15 @@ def _identity(
     return identity, own.key if identity == "key" else facts.primary_key
 
 
+def shows_gaps(shape: Shape, facts: RelationCatalogue) -> bool:
+    """Tells whether an old row that has NULL in all columns but the key's is not whole: of a partitioned table that has
+    whole rows, and another column that is never NULL.  Its partition logged the row under another identity."""
+    if not facts.leaves or shape.identity != "full":
+        return False
+    others = (facts.columns.get(column.name) for column in shape.columns if column.name not in shape.primary_key)
+    return any(one is not None and not one.is_nullable for one in others)
+
+
 def _settled(identity: Identity) -> Identity:
     """DEFAULT without a primary key logs nothing."""
     return Identity("n") if not identity.key and identity.letter in "di" else identity
