@@ -34,6 +34,7 @@ from tidelock.adapters.hive.warehouse import WrittenParts
 from tidelock.engine.model.log_batch import LogBatch
 from tidelock.engine.model.records import Column, Kind, Position, RowChange, Shape, TableName, Transaction
 
+NO_SPARK: Any = None  # all is on this disk
 DAY = 86_400_000_000
 ONE = Shape(TableName("s", "t"), (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)), ("id",))
 TWO = Shape(
@@ -105,7 +106,7 @@ def test_merges_equal_a_model(shape: Shape, seed: int, tmp_path: Path, monkeypat
     state = TableState(shape.primary_key, 1, Stored(columns, BUCKET, "parquet"), history)
     spelled = spellings(columns, shape.primary_key)
     assert spelled is not None
-    files = PartFiles(None)  # type: ignore[arg-type]  # all is on this disk
+    files = PartFiles(NO_SPARK)
     for merge, buckets in enumerate((1, 2, 2, 8, 8), 1):
         spool = Spool(tmp_path / f"spool{merge}", Position("log.000001", model.number), "fail")
         for batch in model.batches(40):
@@ -195,11 +196,11 @@ def test_a_warehouse_without_room_is_told(tmp_path: Path) -> None:
         path.write_text(f"feed: l\nsource: mariadb://u@h:1\ntarget: hive://{disk.folder}\ntables: [{{source: s.t}}]\n")
         disk.fill()
         with pytest.raises(NoRoom, match="No space left on device") as told, has_room(load(path)):
-            PartFiles(None).write(f"{disk.folder}/t", rows)  # type: ignore[arg-type]
+            PartFiles(NO_SPARK).write(f"{disk.folder}/t", rows)
         assert "Make room there, then `tidelock run FEED`" in told.value.hint
         disk.free()
         with has_room(load(path)):
-            assert PartFiles(None).write(f"{disk.folder}/t", rows) > 0  # type: ignore[arg-type]
+            assert PartFiles(NO_SPARK).write(f"{disk.folder}/t", rows) > 0
 
 
 def test_a_day_is_written_again_only_with_as_much_as_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
