@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
@@ -276,19 +276,22 @@ def test_a_serve_that_was_killed_leaves_no_folder_once_the_next_has_begun(tmp_pa
     scratch.mkdir()
     folder.mkdir()
 
-    def begun() -> Process:
+    def begun(former: Set[Path] = frozenset()) -> Process:
         address = f"127.0.0.1:{free_port()}"
         process = Process(
             ["serve", str(folder), "--http", address], said, environment={"TMPDIR": str(scratch)}
         )
         until(lambda: f"console at http://{address}/" in said.read_text(), "the console's address", SECONDS)
-        until(lambda: kinds() == ["reports", "sockets"], "its folders alone", SECONDS)
+        until(lambda: kinds() == ["reports", "sockets"] and not former & folders(), "its folders alone", SECONDS)
         return process
 
+    def folders() -> set[Path]:
+        return {*scratch.glob("tidelock-*")}
+
     def kinds() -> list[str]:
-        return sorted(one.name.split("-")[1] for one in scratch.glob("tidelock-*"))
+        return sorted(one.name.split("-")[1] for one in folders())
 
     begun().kill()
     assert kinds() == ["reports", "sockets"], "nobody was there to remove them"
-    begun().stop()
+    begun(folders()).stop()
     assert kinds() == []
