@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.tables import OWNER
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.store import Books, Halted
 from tidelock.adapters.operator.upgrade import look
@@ -21,12 +22,12 @@ async def keep(feed: Feed, error: SourceError) -> None:
     if UNLOGGED not in error.hint:
         return
     async with session(feed.target_url) as target:
-        if "tidelock_owner" in (await look(target, feed.schema)).tables:
+        if (await look(target, feed.schema, (OWNER,))).tables:
             return
         book = Books(feed, target)
         halted = Halted(Alarm(type(error).__name__, error.message, error.hint, error.position))
         await target.execute(
-            f"UPDATE {book.table('tidelock_owner')} SET halt = %s WHERE feed = %s AND halt IS NULL",
+            f"UPDATE {book.table(OWNER)} SET halt = %s WHERE feed = %s AND halt IS NULL",
             msgspec.json.encode(halted).decode(),
             feed.name,
         )

@@ -99,6 +99,7 @@ def test_a_copy_that_is_queued_brings_the_rows(rig: Rig, tmp_path: Path) -> None
         asked.kill()
 
 
+@pytest.mark.proof
 def test_a_table_that_came_in_while_a_resync_waited_for_an_answer(rig: Rig) -> None:
     """The resync copies the tables of the file that it has read, and takes the copy away that was held for another."""
     planned = asyncio.run(resync.plan(former := load(rig.feed), print))

@@ -216,6 +216,7 @@ def logged_whole(rig: Rig, table: str) -> None:
         rig.at_source(f"ALTER TABLE {table} REPLICA IDENTITY FULL")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("source", "target"), OVER_KAFKA)
 def test_over_kafka_a_row_is_locked_until_the_sources_row_is_taken(
     source: str, target: str, over_kafka: Callable[..., Workers]

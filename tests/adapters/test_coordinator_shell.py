@@ -262,9 +262,8 @@ async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Play
         await player.state(lambda state: state.published.order >= here.order)
 
 
-@pytest.mark.parametrize(
-    "dies", [pytest.param(False, id="in peace", marks=pytest.mark.proof), pytest.param(True, id="died in between")]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("dies", [pytest.param(False, id="in peace"), pytest.param(True, id="died in between")])
 async def test_a_copy_moves_with_its_table(dies: bool, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the new plan is announced the target has it, and whoever owned the table can touch it no more."""
     failing = [TargetError("gone", "")] if dies else []

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
+
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Postgres
 from bench.harness.servers.place import run
@@ -123,6 +125,7 @@ def test_a_slot_of_somebody_else(make_rig: Make, postgres_source: Postgres, post
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_log_that_was_reset(
     make_rig: Make, make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_log_that_was_reset(
     rig.assert_exact()
 
 
+@pytest.mark.proof
 def test_a_subscription(
     make_rig: Make, make_postgres: Callable[..., Postgres], postgres_source: Postgres, postgres: Postgres
 ) -> None:

@@ -460,9 +460,8 @@ def test_an_event_longer_than_a_packet_hides_no_position(
         connection.close()
 
 
-@pytest.mark.parametrize(
-    "rows", [pytest.param(40, id="longer", marks=pytest.mark.proof), pytest.param(3, id="shorter")]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("rows", [pytest.param(40, id="longer"), pytest.param(3, id="shorter")])
 def test_workers_halt_where_the_log_was_reset(
     make_mariadb: Make, postgres: Postgres, kafka: Kafka, make_rig: Callable[..., Rig], rows: int
 ) -> None:

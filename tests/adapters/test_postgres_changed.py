@@ -81,7 +81,8 @@ def test_changes_while_the_feed_stands_still(
     rig.assert_exact()
 
 
-@pytest.mark.parametrize("target", ["postgres", pytest.param("mariadb", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mariadb"])
 def test_a_feed_of_a_version_that_kept_no_forms(
     make_rig: Callable[..., Rig], source: Postgres, target: str, request: pytest.FixtureRequest
 ) -> None:

@@ -179,6 +179,7 @@ def test_a_promoted_standby_that_has_the_slot_goes_on(
     assert count(rig) == 20
 
 
+@pytest.mark.proof
 def test_a_promoted_standby_that_lacks_what_was_applied_halts(
     make_rig: Callable[..., Rig],
     make_postgres: Callable[..., Postgres],
@@ -258,6 +259,7 @@ class Snapshot:
         self._server.start()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "written",
     [

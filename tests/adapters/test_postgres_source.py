@@ -396,6 +396,7 @@ def test_a_server_shuts_down_while_the_target_takes_nothing(
     process.stop()
 
 
+@pytest.mark.proof
 def test_a_source_that_is_restarted_and_killed(
     make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:

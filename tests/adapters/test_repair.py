@@ -202,7 +202,8 @@ def test_rows_outside_the_filter_go_and_others_are_renamed_on_their_way(
     assert running.running
 
 
-@pytest.mark.parametrize(("source", "target"), [pytest.param(*PAIRS[0], marks=PROOF), PAIRS[1]])
+@pytest.mark.proof
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_row_that_the_target_refuses_is_in_the_report_and_all_others_are_repaired(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:

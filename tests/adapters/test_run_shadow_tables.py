@@ -89,6 +89,7 @@ def test_taken_by_the_feed(rig: Rig) -> None:
     assert at_target(rig) >= {"orders", "items", "_orders_del"}
 
 
+@pytest.mark.proof
 def test_a_shadow_that_was_not_seen_from_its_beginning(
     make_rig: Callable[..., Rig], mysql: Server, postgres: Server
 ) -> None:

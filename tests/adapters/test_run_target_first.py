@@ -44,6 +44,7 @@ COLUMNS = "id int, a int, b varchar(9), c int NOT NULL DEFAULT 2, PRIMARY KEY (i
 PAIRS = ("mysql-postgres", pytest.param("mysql-mariadb", marks=pytest.mark.proof))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("rig", PAIRS, indirect=True)
 def test_what_the_target_has_is_done(rig: Rig) -> None:
     is_postgres = isinstance(rig.target, Postgres)

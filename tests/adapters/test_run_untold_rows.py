@@ -55,6 +55,7 @@ def test_a_partition_that_is_emptied(
     assert rig.differences().total == 0 and rig.parked() == 0, rig.said()[-2000:]
 
 
+@pytest.mark.proof
 def test_a_partition_that_is_not_logged(
     make_rig: Callable[..., Rig], postgres_source: Postgres, postgres: Postgres
 ) -> None:

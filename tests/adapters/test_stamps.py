@@ -126,7 +126,8 @@ def test_what_has_the_greater_stamp_stays(eu: str, us: str, request: pytest.Fixt
     assert stamped(us_)[3][3] == str(FUTURE + 1), "above what it has overwritten, whatever the clock says"
 
 
-@pytest.mark.parametrize("us", ["postgres_source", pytest.param("mysql", marks=PROOF)])
+@pytest.mark.proof
+@pytest.mark.parametrize("us", ["postgres_source", "mysql"])
 def test_a_feed_writes_first_and_looks_then(
     us: str, mariadb: MariaDb, request: pytest.FixtureRequest, network: Made
 ) -> None:

@@ -182,7 +182,8 @@ def test_a_bad_row_in_the_middle_is_parked_with_what_follows_it_and_the_rest_is_
     assert rig.parked() == 0 and rig.equal()
 
 
-@pytest.mark.parametrize("flavor", ["postgres", pytest.param("mariadb", marks=pytest.mark.proof)])
+@pytest.mark.proof
+@pytest.mark.parametrize("flavor", ["postgres", "mariadb"])
 def test_the_target_restarts_in_the_middle_and_the_feed_begins_again_by_itself(
     flavor: str,
     make_rig: Callable[..., Rig],

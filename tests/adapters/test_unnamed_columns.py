@@ -91,6 +91,7 @@ DELETE FROM kinds WHERE id = 2
 """.replace("\n ", " ").strip().splitlines()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("pair", at_first(PAIRS[0]), ids=word)
 def test_values_that_the_log_tells_in_part(pair: tuple[str, str], make: Make) -> None:
     rig = make(pair)

@@ -34,6 +34,7 @@ def lent(mariadb: MariaDb, mysql: MySql, postgres: Postgres, monkeypatch: pytest
     monkeypatch.setattr(Measuring, "__init__", start)
 
 
+@pytest.mark.proof
 def test_setups_take_turns_and_the_file_has_what_they_did(
     lent: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
