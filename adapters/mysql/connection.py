@@ -244,7 +244,7 @@ def rows(connection: pymysql.Connection[Any], sql: str, *args: object) -> list[t
 
 
 def flavor(connection: pymysql.Connection[Any]) -> Flavor:
-    """Which kind of server it is, and its version; asked once of a connection."""
+    """Return which kind of server it is, and its version; a connection is asked once."""
     if connection not in _flavors:
         _flavors[connection] = _flavor(connection)
     return _flavors[connection]
@@ -265,7 +265,7 @@ def variable(connection: pymysql.Connection[Any], name: str) -> str:
 
 
 def variables(connection: pymysql.Connection[Any], *names: str) -> dict[str, str]:
-    """Those of the global variables that the server has."""
+    """Return the global variables of these names, as far as the server has them."""
     found = rows(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", names)
     return {str(name): str(value) for name, value in found}
 

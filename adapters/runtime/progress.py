@@ -40,7 +40,7 @@ class Hindered(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where, for people."""
+        """Returns the place in words."""
         return LOG if self.at == "log" else self.at
 
 

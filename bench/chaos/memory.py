@@ -119,8 +119,11 @@ def _equal_ages(lives: Sequence[Life]) -> list[list[Point]]:
 
 
 def growth(life: Sequence[Point], usual: float) -> float:
-    """By how many MB the life grew, by the line through it.  What a life lacked at first of what lives `usual`ly hold
-    by then is no growth: it was at rest, and had not loaded what work takes."""
+    """Returns the MB by which the life grew, by the line through it.
+
+    A life may hold less at first than lives `usual`ly do by then: it was at rest, and had not loaded what work takes.
+    That much is no growth.
+    """
     if not life:
         return 0.0
     return line(life) * (life[-1][0] - life[0][0]) - max(0.0, usual - life[0][1])

@@ -207,7 +207,7 @@ SETTINGS = {
 def test_a_setting_that_is_wrong_at_the_start(
     setting: str, make_mariadb: Callable[..., MariaDb], postgres: Server, make_rig: Callable[..., Rig]
 ) -> None:
-    """What it says lets the run begin, which halts at what was logged meanwhile, and says what to do with that."""
+    """The advice lets the run begin, which halts at what was logged meanwhile, and says what to do with that."""
     first, then = SETTINGS[setting]
     rig = make_rig(make_mariadb(), postgres, "setting")
     rig.table("doc", "id int PRIMARY KEY, v int, t text")
@@ -240,7 +240,7 @@ def test_rights_that_were_taken_away(
 
 
 def test_a_chunk_that_the_target_refused(mariadb: MariaDb, postgres: Server, make_rig: Callable[..., Rig]) -> None:
-    """By a trigger that refuses whatever is written: not for the fault of some rows."""
+    """A trigger refuses whatever is written: not for the fault of some rows."""
     rig = make_rig(mariadb, postgres, "refused", start="copy")
     rig.table("t", "id int PRIMARY KEY, v int NOT NULL")
     rig.at_source("INSERT INTO t SELECT seq, seq FROM seq_1_to_50")

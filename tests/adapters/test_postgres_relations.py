@@ -370,7 +370,7 @@ def test_a_root_that_becomes_full_between_two_rows(shop_log: Log) -> None:
 
 
 def test_a_partition_whose_identity_was_mended_before_its_rows_were_read(shop_log: Log) -> None:
-    """By the catalogue all log whole rows, and they come marked so; that one has its key alone."""
+    """The catalogue says that all log whole rows, and they come marked so; that one has its key alone."""
     made = [
         "CREATE TABLE p (a int PRIMARY KEY, b text NOT NULL) PARTITION BY LIST (a)",
         "ALTER TABLE p REPLICA IDENTITY FULL",

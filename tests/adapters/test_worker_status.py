@@ -36,7 +36,7 @@ def lines(workers: Workers, name: str, behind: int = 0) -> list[str]:
 
 
 def test_kafka_s_refusals_are_not_said_of_the_source() -> None:
-    """Of who publishes the log, and of a group that reads it."""
+    """Both who publishes the log and a group that reads it tell."""
     assert explained(NotEnoughReplicasError()).at == "log in Kafka"
     assert Failed.of(Unreachable("lost", "wait")).at == "source"
     seen = of_kafka(Sample(hindrances=(Hindered("source", 2.0, "no answer"), Hindered("target", 3.0, "full"))))
